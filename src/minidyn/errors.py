@@ -68,6 +68,18 @@ class MissingExtra(MinidynError, ImportError):
     """A library that a plain installation leaves out; the message says what needs it and the command that adds it."""
 
 
+class WorkerFailed(MinidynError):
+    """A task failed again and again: its workers died, or its file cannot be read; the message names the file.
+
+    Attributes:
+        files: Those that could not be read.
+    """
+
+    def __init__(self, message: str, files: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.files = tuple(files)
+
+
 @contextmanager
 def reading(path: object) -> Iterator[None]:
     """Turn whatever else a reader raises on a broken file into an error of minidyn that names the file."""

@@ -12,6 +12,7 @@ import threading
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -25,13 +26,15 @@ import minidyn as md
 from conftest import OWN
 from minidyn.app.cli.main import main
 from minidyn.app.study import run
+from minidyn.errors import WorkerFailed
 from minidyn.identification.diagnostics.residuals import Residuals
 from minidyn.identification.rows import triangles
 from minidyn.recording import lazy
-from minidyn.recording.engine import Engine, WorkerFailed, Workers, executor_of
+from minidyn.recording.engine import Engine, Workers, executor_of
 from minidyn.recording.prepare import on_disk, spool
 
 _GROUP = 1 << 14
+identification = import_module("minidyn.identification.identify")
 
 
 class Shuffled(Executor):
@@ -148,6 +151,32 @@ def test_residuals_of_parts_are_those_of_the_whole(sizes) -> None:
     np.testing.assert_array_equal(joined._tail, whole._tail)
 
 
+@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="the system does not count bytes that are read")
+def test_only_columns_and_row_groups_that_are_needed_are_read(tmp_path) -> None:
+    robot, path = arm(), tmp_path / "wide.parquet"
+    columns = raw_log(robot, 40_000)._columns()
+    rng = np.random.default_rng(0)
+    pictures = {f"camera{k}": rng.standard_normal(40_000) for k in range(20)}
+    pq.write_table(pa.table(columns | pictures), path, row_group_size=10_000)
+    about = pq.ParquetFile(path).metadata
+    groups = [about.row_group(k) for k in range(about.num_row_groups)]
+    chunks = [[group.column(k) for k in range(group.num_columns)] for group in groups]
+    needed = [sum(c.total_compressed_size for c in some if "camera" not in c.path_in_schema) for some in chunks]
+
+    def read() -> int:
+        return int(Path("/proc/self/io").read_text().split("rchar:")[1].split()[0])
+
+    log = md.read_recording(path, robot, lazy=True)
+    told = next(notice for notice in log.notices if notice.code == "recording.pruned")
+    assert told.data["needed"] == sum(needed)
+    assert told.data["held"] == sum(c.total_compressed_size for some in chunks for c in some)
+    for part, least in ((log, sum(needed)), (log[30_000:], needed[-1])):
+        before = read()
+        assert sum(len(tile) for tile in part.tiles()) == len(part)
+        assert least <= read() - before < 1.1 * least + 100_000  # and the end of the file, which says what is where
+    assert path.stat().st_size > 2 * sum(needed)
+
+
 def test_chunks_are_the_recording(logs) -> None:
     log = md.read_recording(logs, arm(), lazy=True)
     chunks = list(log.chunks())
@@ -231,6 +260,36 @@ def test_a_file_that_breaks_while_it_is_read(logs, tmp_path) -> None:
     assert found.samples > 1000
 
 
+def test_a_file_that_vanishes_between_two_passes(logs, tmp_path, monkeypatch) -> None:
+    """With on_error="skip" the work begins again without it: the result is that of the other files."""
+    copies = [tmp_path / path.name for path in logs]
+    for copy, path in zip(copies, logs):
+        copy.write_bytes(path.read_bytes())
+    made = md.prepare(arm(), md.read_recording(copies, arm(), lazy=True), cutoff=12.0)
+    monkeypatch.setattr(spool._Chunk, "rows", lambda chunk, first, count: _again(chunk)[first : first + count])
+    choose = identification.choose_friction
+
+    def vanishing(*given, **options):
+        copies[1].unlink(missing_ok=True)
+        return choose(*given, **options)
+
+    monkeypatch.setattr(identification, "choose_friction", vanishing)
+    found = md.identify(arm(), made, **OWN, executor=Shuffled(), on_error="skip")
+    left = [notice.data["files"] for notice in found.notices if notice.code == "recording.left_out"]
+    assert left == [str(copies[1])]
+    rest = md.read_recording([copies[0], copies[2]], arm(), lazy=True)
+    np.testing.assert_array_equal(found.beta, md.identify(arm(), md.prepare(arm(), rest, cutoff=12.0), **OWN).beta)
+    copies[1].write_bytes(logs[1].read_bytes())
+    with pytest.raises(WorkerFailed, match=r"b\.parquet"):
+        md.identify(arm(), made, **OWN, executor=Shuffled())
+
+
+def _again(chunk) -> np.ndarray:
+    """Prepare a chunk again, as a worker of another machine does."""
+    chunk.write()
+    return np.fromfile(chunk.folder.path / chunk.name).reshape(chunk.count, -1)
+
+
 def test_executors_are_asked_for_what_they_are(logs) -> None:
     with pytest.raises(md.MinidynError, match="executor"):
         identified(logs, executor=8)
@@ -291,30 +350,93 @@ def test_every_reader_of_logs_takes_an_executor(two_links, monkeypatch) -> None:
     assert {"stretches_of", "thinned", "prepare_chunk", "triangles", "compared", "looked_at", "reversals"} <= set(names)
 
 
-def test_a_study_says_who_reads(two_links, tmp_path, monkeypatch) -> None:
-    """That is no part of what is read: a step that is done stays done without it."""
-    executor, asked = Shuffled(), []
+class Killed(BaseException):
+    """The driver dies."""
+
+
+def test_a_study_says_who_reads_and_goes_on(two_links, tmp_path, monkeypatch) -> None:
+    """Who reads is no part of what is read; what a killed run has prepared is not read again."""
+    executor, asked, killed = Shuffled(), [], []
+    choose = identification.choose_friction
 
     @contextmanager
     def executor_of(**engine):
         asked.append(engine)
         yield executor if engine else None
 
+    def choose_or_die(*given, **options):
+        if not killed:
+            killed.append(executor.written)
+            raise Killed
+        return choose(*given, **options)
+
+    executor.written, write = 0, spool._Chunk.write
+
+    def counted(chunk):
+        executor.written += 1
+        return write(chunk)
+
     monkeypatch.setattr(run, "executor_of", executor_of)
-    study, text = (
-        tmp_path / "study.toml",
-        f'[robot]\nfile = "two_link"\n[base]\n[identify]\nlogs = ["{two_links[0]}"]\n',
-    )
-    text += "friction = []\nconsistent = false\n"
+    monkeypatch.setattr(identification, "choose_friction", choose_or_die)
+    monkeypatch.setattr(spool._Chunk, "write", counted)
+    study, text = tmp_path / "study.toml", f'[robot]\nfile = "two_link"\n[identify]\nlogs = ["{two_links[0]}"]\n'
+    text += 'friction = ["offset"]\nconsistent = false\n'
     study.write_text("[study]\nworkers = 2\n" + text)
+    with pytest.raises(Killed):
+        md.run_study(study)
     assert md.run_study(study)["identify"].state == "done"
+    assert killed == [executor.written]
+    assert killed[0] > 0
+    assert not (tmp_path / "study" / ".work").exists()
     assert {"triangles", "compared"} <= set(executor.names)
     study.write_text(text)
     assert md.run_study(study)["identify"].state == "unchanged"
-    assert asked == [{"workers": 2}, {}]
+    assert asked == [{"workers": 2}, {"workers": 2}, {}]
     study.write_text('[study]\nworkers = "two"\n' + text)
     with pytest.raises(md.MinidynError, match="workers"):
         md.run_study(study)
+
+
+def test_a_driver_that_was_killed_goes_on(logs, alone, tmp_path, monkeypatch) -> None:
+    """What was prepared is not read again; other settings, and changed files, are other work."""
+    write, read = spool._Chunk.write, []
+
+    def counted(chunk):
+        if len(read) == deadly:
+            raise Killed
+        read.append(chunk.run.files)
+        return write(chunk)
+
+    monkeypatch.setattr(spool._Chunk, "write", counted)
+    deadly, keep = 2, tmp_path / "kept"
+    with pytest.raises(Killed):
+        identified(logs, keep=keep)
+    read, deadly, before = [], -1, read
+    assert_equal(alone, identified(logs, keep=keep))
+    pieces = len(list(keep.glob("*.json")))
+    assert len(before) == 2
+    assert len(read) == pieces - 2
+    read = []
+    assert_equal(alone, identified(logs, keep=keep, executor=Shuffled()))  # whoever reads
+    assert read == []
+    some = next(keep.glob("*.json"))
+    some.write_text("{")  # broken, or cut off
+    some = next(path for path in keep.iterdir() if path.suffix != ".json" and path.stem != some.stem)
+    some.write_bytes(b"0")
+    assert_equal(alone, identified(logs, keep=keep))
+    assert len(read) == 2
+    os.utime(logs[2], ns=(1, 1))
+    assert_equal(alone, identified(logs, keep=keep))
+    assert read[2:] == [(str(logs[2]),)]
+
+
+def test_hashes_of_work_are_those_of_every_process(logs) -> None:
+    log = md.prepare(arm(), md.read_recording(logs, arm(), lazy=True), cutoff=12.0)
+    again = pickle.loads(pickle.dumps(log.parts))
+    other = md.prepare(arm(), md.read_recording(logs, arm(), lazy=True), cutoff=13.0).parts
+    hashes = [[spool.hash_of(part) for part in parts] for parts in (log.parts, again, other)]
+    assert hashes[0] == hashes[1]
+    assert len({*hashes[0], *hashes[2]}) == 2 * len(log.parts)
 
 
 def test_the_shell_leaves_files_out_and_says_so(tmp_path) -> None:
@@ -363,3 +485,22 @@ def test_a_dask_cluster_whose_worker_is_killed(logs, alone, tmp_path) -> None:
         for process in processes:
             process.kill()
             process.wait()
+
+
+@pytest.mark.long
+def test_ray_runs_tasks(two_links) -> None:
+    """With the executor of docs/clusters.md."""
+    ray = pytest.importorskip("ray")
+
+    class OnRay(Executor):
+        def submit(self, fn, /, *args, **kwargs):
+            return ray.remote(lambda: fn(*args, **kwargs)).remote().future()
+
+    robot, options = md.load("two_link"), {"friction": (), "rotor_inertia": False, "consistent": False}
+    ray.init(num_cpus=2, include_dashboard=False, logging_level="error")
+    try:
+        found = md.identify(robot, two_links[:2], **options, executor=OnRay())
+    finally:
+        ray.shutdown()
+    alone = md.identify(robot, md.read_recording(two_links[:2], robot, lazy=True), **options)
+    assert_equal(alone, found)

@@ -44,7 +44,7 @@ from minidyn.model.robot import Robot
 from minidyn.notices import Notice, about_robot_file, act, most_serious_first, notices_json, worth_telling
 from minidyn.recording.lazy import AnyRecording, LazyRecording
 from minidyn.recording.ready import RecordingLike, as_recording, in_robot_order, with_mapped_coupling
-from minidyn.recording.recording import SKETCH
+from minidyn.recording.recording import SKETCH, leaving_out
 from minidyn.recording.sketch import Sketch, sketch_of, sketched
 from minidyn.text import markdown_cell
 
@@ -214,6 +214,7 @@ class Check:
 _TO = {"act": "do", "look": "know"}
 
 
+@leaving_out
 @single_thread()
 def check(
     robot: RobotLike,

@@ -80,6 +80,7 @@ class Job:
     large: int = LARGE  # bytes
     # who reads logs on disk, and what happens where that fails: `executor` and `on_error` of `md.identify`, where given
     engine: Mapping[str, Any] = field(default_factory=dict)
+    keep: Path | None = None  # of `md.identify`
     _whole: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -104,6 +105,7 @@ class Job:
         time: str | None = None,
         executor: Executor | None = None,
         on_error: str | None = None,
+        keep: str | None = None,
         **reading: Any,
     ) -> Job:
         """Return the job of a command line.
@@ -127,7 +129,8 @@ class Job:
             tests = (replace(log, name="held out", part=(1.0 - hold_out, 1.0)), *tests)
             log = replace(log, part=(0.0, 1.0 - hold_out))
         lazy = True if lazy is None and executor is not None else lazy
-        return cls(robot, (log,) if fit else (), tests, settings or {}, preparation, lazy, large, engine)
+        kept = None if keep is None else Path(keep)
+        return cls(robot, (log,) if fit else (), tests, settings or {}, preparation, lazy, large, engine, kept)
 
     def recording(
         self, *logs: Log, lazy: bool | None = None, estimate: Estimate | None = None
@@ -172,7 +175,7 @@ class Job:
         """Identify the robot from the fitted logs; an error names them, and what in them may be the reason."""
         recording = self.fitted
         try:
-            return identify(self.robot, recording, progress=progress, **self.settings, **self.engine)
+            return identify(self.robot, recording, progress=progress, keep=self.keep, **self.settings, **self.engine)
         except MinidynError as error:
             reasons = "; ".join(notice.text for notice in recording.notices if notice.code in _REASONS)
             raise MinidynError(f"{named(self.fit)}: {error}{f' ({reasons})' if reasons else ''}") from None

@@ -28,6 +28,7 @@ from minidyn.model.robot import Robot
 from minidyn.notices import Notice
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.ready import as_recording, ready
+from minidyn.recording.recording import leaving_out
 from minidyn.recording.sketch import sketch_of, sketched
 from minidyn.text import markdown_cell
 
@@ -170,6 +171,7 @@ def _models(given: Mapping[str, Any]) -> int:
     return count * len(given["consistent"])
 
 
+@leaving_out
 @shows_progress("comparing methods", _models)
 @single_thread()
 def compare(

@@ -41,7 +41,7 @@ from minidyn.model.robot import Robot
 from minidyn.notices import Notice, about_robot_file, info, look
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.ready import as_recording, punctual, ready, resting_poses, with_mapped_coupling
-from minidyn.recording.recording import KNOWN_TORQUE, SKETCH, Recording, without_sketch
+from minidyn.recording.recording import KNOWN_TORQUE, SKETCH, Recording, leaving_out, without_sketch
 from minidyn.recording.sketch import sketch_of, sketched
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ DEFAULT_FRICTION = _Unsaid("auto")
 """With base= the default gives way to the terms of that map, where "auto" said aloud is refused."""
 
 
+@leaving_out
 @shows_progress("identifying")
 @single_thread()
 def identify(
@@ -92,6 +93,7 @@ def identify(
     device: str | None = None,
     executor: Executor | None = None,
     on_error: str = "stop",
+    keep: PathLike | None = None,
     anyway: bool = False,
     progress: Callable[[int], None] | bool | None = None,
 ) -> Estimate:
@@ -100,7 +102,7 @@ def identify(
     Args:
         robot: The robot, a built-in robot's name or a robot file's path; its own values, where known, are the prior.
         recording: Raw (q and tau; it is prepared) or prepared (with dq and ddq), or the path of a log; one on disk is
-            read piece by piece.
+            read piece by piece. Poses at rest identify the parameters of gravity alone (docs/identification.md).
         method: "wls" (least squares, each joint weighted by its own noise), "ols", "irls" (outliers count less),
             "parallel" (regressor and torque after one low-pass), "tls" (noise in the regressor, too), "iv" (instruments
             from simulated states, and a test whether least squares is biased), "didim" (torque of a simulation in
@@ -108,14 +110,12 @@ def identify(
             for runs in which one joint moves at a time (docs/one-joint.md).
         base: Base parameters to estimate, whose robot says which drive terms there are; None: found exactly.
         friction: "auto": viscous, Coulomb, offset, and those terms that predict held-out data better
-            (docs/friction.md); "own": the terms of the robot's file; or names of minidyn.model.drives.TERMS, () for
-            none.
+            (docs/friction.md); "own": the terms of the robot's file; or names of model.drives.TERMS, () for none.
         friction_per: "log": each log has friction of its own about a mean, links and springs are shared, and
             deviations hold how much it varies (docs/friction.md); None: one friction for all.
         rotor_inertia: Whether rotor inertias are identified; None: as the robot's file has them.
         sign_width: Smoothing width: speed over which Coulomb friction reverses, one for all joints or one for each;
-            None: chosen by cross-validation over time blocks, zero allowed ("didim" with a controller: the robot's
-            own).
+            None: chosen by cross-validation over time blocks, zero allowed ("didim" with a controller: its own).
         prior: What the physical model stays near, with a weight chosen by cross-validation over time blocks, zero
             allowed: the same robot with prior values, its name or path, or standard parameters (p,); None: the robot's
             own values; False: none.
@@ -130,10 +130,9 @@ def identify(
         device: "cuda": an NVIDIA GPU reduces the recording for "ols", "wls" and "irls" (docs/gpu.md); None: none does.
         executor: Any of concurrent.futures, whose workers read logs on disk, to the same bits (docs/clusters.md).
         on_error: "stop", or "skip": files that cannot be read are left out, and a notice names them.
+        keep: Folder for what is prepared of logs on disk: who was killed goes on there (docs/clusters.md).
         anyway: Go on where a quick check finds a fit meaningless (limits, no torque, no motion; :func:`minidyn.check`).
         progress: Called with the number of samples read so far, all passes together; True: a bar on stderr.
-
-    A log of poses at rest identifies the parameters of gravity alone; a notice says so (docs/identification.md).
 
     Returns:
         The estimate; its notices say what is weak and what was chosen.
@@ -146,7 +145,7 @@ def identify(
     if device is not None:
         require_device(device)
     estimator, prior, robot = METHODS[method], as_prior(prior), as_robot(robot)
-    log = as_recording(recording, robot, executor=executor, on_error=on_error)
+    log = as_recording(recording, robot, executor=executor, on_error=on_error, keep=keep)
     notices = require_meaning(robot, log, anyway)
     log, own = sketched(log, robot.joint_names), None
     if known_torque is not None or KNOWN_TORQUE in getattr(log, "telemetry", ()):
@@ -322,7 +321,7 @@ def check_options(
 def _terms(friction: Iterable[str] | str | None, base: BaseMap | None) -> Iterable[str] | str:
     """Return which drive terms are asked for: "auto", "own" or names."""
     if friction is None:
-        warnings.warn('friction=None is deprecated; say friction="own"', DeprecationWarning, stacklevel=5)
+        warnings.warn('friction=None is deprecated; say friction="own"', DeprecationWarning, stacklevel=6)
         return OWN
     if base is None or friction != AUTO:
         return friction

@@ -27,7 +27,7 @@ from minidyn.model.robot import Robot
 from minidyn.notices import Notice, act, info
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.ready import RecordingLike, as_recording, ready, resting_poses
-from minidyn.recording.recording import SKETCH, Recording, without_sketch
+from minidyn.recording.recording import SKETCH, Recording, leaving_out, without_sketch
 from minidyn.recording.sketch import Sketch, sketch_of, sketched
 from minidyn.text import markdown_cell, plain_percent, plot_label
 
@@ -200,6 +200,7 @@ def _known(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+@leaving_out
 @single_thread()
 def validate(
     estimate: EstimateLike, recording: RecordingLike, *, executor: Executor | None = None, on_error: str = "stop"

@@ -9,19 +9,22 @@ Files are opened by workers, too, some at a time.
 from __future__ import annotations
 
 import multiprocessing
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from threading import Lock
 from typing import Any, Protocol, TypeVar
 
 from minidyn.arrays import single_thread
-from minidyn.errors import MinidynError, UnknownName, WrongArgument, optional
+from minidyn.errors import MinidynError, UnknownName, WorkerFailed, WrongArgument, optional
 from minidyn.notices import Notice
 from minidyn.recording.lazy import LEFT_OUT, ON_ERROR, AnyRecording, LazyRecording
+from minidyn.recording.recording import LOST
 from minidyn.recording.sketch import Sketch, collecting
 
 T = TypeVar("T")
@@ -62,10 +65,6 @@ class Files:
 S = TypeVar("S", bound=Stretch)
 
 
-class WorkerFailed(MinidynError):
-    """A task failed again and again: its workers died, or its file cannot be read; the message names the file."""
-
-
 @dataclass(frozen=True)
 class _Failure:
     """An error of minidyn in another process: a sentence travels, whatever the error holds."""
@@ -97,11 +96,13 @@ class Engine:
     Attributes:
         executor: Runs the tasks.
         on_error: "stop" or "skip".
+        keep: Folder in which what was prepared stays; None: it goes with the driver.
         notices: What was left out so far.
     """
 
     executor: Executor
     on_error: str = "stop"
+    keep: Path | None = None
     notices: list[Notice] = field(default_factory=list)
 
     def map(
@@ -114,17 +115,17 @@ class Engine:
             elif left_out:
                 self.leave_out(found, chunk)
             else:
-                raise WorkerFailed(found.text)
+                raise WorkerFailed(found.text, [file for file in chunk.files if file in found.text] or chunk.files)
 
     def tried(
         self, function: Callable[..., T], chunks: Iterable[S], empty: Sketch | None = None
     ) -> Iterator[tuple[T | _Failure, S, Sketch | None]]:
         """Yield (result or failure, chunk, sketch) of each chunk: the caller decides what a failure means."""
         task, waiting = Task(function), deque[_Waiting]()
-        row, rest = 0, iter(chunks)
+        row, rest, most = 0, iter(chunks), 1 if isinstance(self.executor, Here) else _AHEAD
         try:
             while True:
-                while len(waiting) < _AHEAD and (chunk := next(rest, None)) is not None:
+                while len(waiting) < most and (chunk := next(rest, None)) is not None:
                     waiting.append(_Waiting(self, task, (chunk, row, empty)))
                     row += len(chunk)
                 if not waiting:
@@ -188,6 +189,19 @@ def _of_worker(error: Exception) -> bool:
     return isinstance(error, known) or type(error).__module__.partition(".")[0] in ("distributed", "ray", "mpi4py")
 
 
+class Here(Executor):
+    """This process, for what is done in tasks alone."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Run a function at once."""
+        future: Future[T] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
 class Workers(Executor):
     """Processes of this machine; those that die are replaced."""
 
@@ -227,10 +241,30 @@ def engine_of(executor: Executor, on_error: str = "stop") -> Engine:
     return Engine(executor, on_error)
 
 
-def led_by(recording: AnyRecording, executor: Executor, on_error: str = "stop", **reading: Any) -> AnyRecording:
+def led_by(
+    recording: AnyRecording,
+    executor: Executor | None,
+    on_error: str = "stop",
+    keep: str | os.PathLike[str] | None = None,
+    **reading: Any,
+) -> AnyRecording:
     """Return a recording that an executor's workers read; one in memory stays as it is: it has been read."""
-    engine = engine_of(executor, on_error)
-    return replace(recording, engine=engine) if isinstance(recording, LazyRecording) else recording
+    engine = engine_of(Here() if executor is None else executor, on_error)
+    engine = engine if keep is None else replace(engine, keep=Path(keep).absolute())
+    if not isinstance(recording, LazyRecording):
+        return recording
+    lost, gone = LOST.get(), dict[str, int]()
+    for run, begin, end in recording.parts if lost else ():
+        for file in lost.keys() & set(run.files):
+            gone[file] = gone.get(file, 0) + end - begin
+    parts = tuple(part for part in recording.parts if not gone.keys() & set(part[0].files))
+    if not parts:
+        raise WorkerFailed(next(iter(lost.values()), "the recording has no samples"))
+    told = tuple(
+        LEFT_OUT(f"{file}: {count} samples are left out ({lost[file]})", files=file, samples=count)
+        for file, count in gone.items()
+    )
+    return replace(recording, engine=engine, parts=parts, notices=recording.notices + told)
 
 
 def of_each(executor: Executor, function: Callable[[Any], T], paths: Sequence[Any]) -> list[T | None]:

@@ -348,23 +348,29 @@ def with_mapped_coupling(robot: Robot, notices: Sequence[Notice], joint_names: S
 
 
 def as_recording(
-    value: object, robot: Robot | None = None, *, argument: str = "recording", executor: Any = None, **reading: Any
+    value: object,
+    robot: Robot | None = None,
+    *,
+    argument: str = "recording",
+    executor: Any = None,
+    keep: str | os.PathLike[str] | None = None,
+    **reading: Any,
 ) -> AnyRecording:
     """Return a recording, in memory or on disk, as it is, or read from its path: what every door function does.
 
     Paths are read for the robot's joints. Anything else is an error that says what was expected and names swapped
     arguments; `argument` is what the caller calls it, `reading` options for a path. With an `executor`, for which logs
-    stay on disk, its workers read them (`engine.py`).
+    stay on disk, its workers read them (`engine.py`); what they prepare may be kept (`spool.py`).
     """
     paths = [value] if isinstance(value, str | os.PathLike) else value
     if isinstance(paths, list | tuple) and paths and all(isinstance(path, str | os.PathLike) for path in paths):
         value = read_recording(paths, robot, executor=executor, **{"lazy": executor is not None, **reading})
     if isinstance(value, Recording | LazyRecording):
-        if executor is None:
+        if executor is None and keep is None:
             return value
         from minidyn.recording.engine import led_by  # only where it is asked for
 
-        return led_by(value, executor, **reading)
+        return led_by(value, executor, keep=keep, **reading)
     swapped = f"; robot and {argument} seem to be swapped" if isinstance(value, Robot) else ""
     raise errors.WrongArgument(
         f"{argument}: expected a Recording or the path of a log, got "
@@ -382,7 +388,7 @@ def resting_poses(robot: Robot, recording: AnyRecording) -> Recording | None:
     known = {"dq", "ddq"} <= set(recording.signals)
     log, units, sums = in_robot_order(robot, recording), units_of(robot), 1 + 2 * robot.n
     reach = _SAME * units.speeds * units.time
-    if isinstance(log, LazyRecording) and not mostly_held(log, reach):
+    if not known and isinstance(log, LazyRecording) and not mostly_held(log, reach, _HELD):
         return None
     # of each pose: samples, sums of positions and torques, highest positions, and lowest ones with the sign changed
     poses = np.zeros((0, sums + 2 * robot.n))

@@ -13,17 +13,27 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array, unmasked
 from minidyn.display import COLOURS, DisplayTable, draw_lines, new_figure, outside_legend, to_frame
-from minidyn.errors import DescriptionError, MinidynError, MissingExtra, ShapeError, UnknownParameters, optional
+from minidyn.errors import (
+    DescriptionError,
+    MinidynError,
+    MissingExtra,
+    ShapeError,
+    UnknownParameters,
+    WorkerFailed,
+    optional,
+)
 from minidyn.files import write_atomically
 from minidyn.notices import Notice
 
@@ -49,6 +59,7 @@ SKETCHED = "# minidyn: sketch "
 """How its second line begins: the sketch of what was logged follows."""
 
 T = TypeVar("T")
+P = ParamSpec("P")
 _ENDINGS = (".npz", ".parquet", ".csv")
 _LABELS = {
     "q": "position, rad or m",
@@ -342,6 +353,31 @@ class Recording:
 def _restored(kind: type[Recording], signals: tuple[Any, ...], about: dict[str, Any]) -> Recording:
     """Return a recording that was sent from another process."""
     return kind(*signals, **about)
+
+
+LOST: ContextVar[Mapping[str, str]] = ContextVar("LOST", default=MappingProxyType({}))
+"""Files that are left out, each with what happened to it."""
+
+
+def leaving_out(function: Callable[P, T]) -> Callable[P, T]:
+    """Have a function with on_error="skip" begin again without files that vanish, or prove broken, while it works."""
+
+    @wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> T:
+        lost = LOST.get()
+        while True:
+            token = LOST.set(lost)
+            try:
+                return function(*args, **options)
+            except WorkerFailed as error:
+                files = dict.fromkeys(error.files, str(error))
+                if options.get("on_error") != "skip" or not files.keys() - lost.keys():
+                    raise
+                lost = {**lost, **files}
+            finally:
+                LOST.reset(token)
+
+    return call
 
 
 def each_array(recording: Recording, change: Callable[[Array], Array], **more: Any) -> Recording:

@@ -172,9 +172,9 @@ class Tap:
 
     def __call__(self, tile: Recording) -> Recording:
         """Return the samples as they are."""
-        collected = getattr(_COLLECTED, "sketch", None)
-        if collected is not None or self.sketch.left > 0:
-            target = self.sketch if collected is None else collected
+        others = collected()
+        if others is not None or self.sketch.left > 0:
+            target = self.sketch if others is None else others
             target.add(tile if self.joint_names is None else tile.reordered(self.joint_names))
             self.sketch.left -= len(tile)
         return tile
@@ -202,12 +202,19 @@ def collecting(sketch: Sketch | None) -> Iterator[None]:
     if sketch is None or sketch.left <= 0:
         yield
         return
+    before = collected()
     _COLLECTED.sketch = sketch.like()
     try:
         yield
         sketch.merge(_COLLECTED.sketch)
     finally:
-        _COLLECTED.sketch = None
+        _COLLECTED.sketch = before
+
+
+def collected() -> Sketch | None:
+    """Return the sketch that taps of this thread add to; None where nothing is collected."""
+    found: Sketch | None = getattr(_COLLECTED, "sketch", None)
+    return found
 
 
 def joined_info(recordings: Sequence[AnyRecording]) -> Mapping[str, object]:

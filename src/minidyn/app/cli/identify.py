@@ -82,6 +82,12 @@ anyway_option = options.option_of(
     type=click.IntRange(min=2),
     help="Also cross-validate: leave out one of so many stretches of time after the other.",
 )
+@options.option_of(
+    IDENTIFY,
+    "--keep",
+    type=click.Path(file_okay=False),
+    help="Folder for what is prepared of logs on disk: the same call, after it was killed, goes on there.",
+)
 @options.log_options
 @options.engine_options
 @options.require_option
@@ -119,7 +125,7 @@ def identify(
         validations = job.validate(estimate, fit=True)
     crossed = None
     record: dict[str, Any] = {"robot_file": robot, "logs": list(logs), "validated_on": list(test)}
-    del more["executor"]  # who reads does not change what is read
+    del more["executor"], more["keep"]  # who reads does not change what is read
     record |= {"hold_out": more.pop("hold_out"), "prior": prior, "reading": options.given(more)}
     if folds is not None:
         with progress(f"cross-validating over {folds} stretches of time"):

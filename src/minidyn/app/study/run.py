@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -15,7 +16,7 @@ from minidyn import __version__
 from minidyn.app.job import Log
 from minidyn.app.study.file import Step, Study, read_study
 from minidyn.app.study.steps import MAKERS, Context
-from minidyn.app.study.store import code_hash, hash_of, held, key_of, recorded, refuse_others, write_step
+from minidyn.app.study.store import code_hash, hash_of, held, key_of, recorded, refuse_others, work_of, write_step
 from minidyn.errors import DescriptionError, MinidynError, UnknownName
 from minidyn.formats.load import load
 from minidyn.model.robot import Robot
@@ -89,7 +90,8 @@ def run_study(
     """Run a study file; steps whose inputs have not changed since the last run are skipped.
 
     Each step's results lie in a folder of its own, written whole or not at all, beside `provenance.json`: settings,
-    seed, versions, date, and hashes of inputs and results. Whatever stops the run, finished steps stay.
+    seed, versions, date, and hashes of inputs and results. Whatever stops the run, finished steps stay, and so does
+    what the step under way had prepared of large logs.
 
     Args:
         path: The study file, see docs/study-files.md.
@@ -142,7 +144,9 @@ def _results(
             state = "done"
             try:
                 with nullcontext() if around is None else around(step.name):
-                    record = write_step(folder, key, facts, partial(MAKERS[step.kind], context, step))
+                    own = replace(context, keep=work_of(study.output) / key)
+                    record = write_step(folder, key, facts, partial(MAKERS[step.kind], own, step))
+                shutil.rmtree(work_of(study.output), ignore_errors=True)
             except MinidynError as error:
                 raise DescriptionError(f"{step.where}: {error}") from None
         summary = dict(record["summary"])

@@ -46,6 +46,7 @@ class Context:
     robot: Robot
     coupled: Robot  # with drives coupled as the mapping of a log says, for steps that read no log
     executor: Executor | None = None  # whose workers read logs
+    keep: Path | None = None  # where a step keeps work that goes on if it is killed
 
     def logs(self, kind: str) -> tuple[Log, ...]:
         """Return the logs of another step; none where the study does not have it."""
@@ -59,7 +60,7 @@ class Context:
         engine: dict[str, Any] = {"on_error": settings.pop("on_error")} if "on_error" in settings else {}
         if self.executor is not None:
             engine, lazy = {**engine, "executor": self.executor}, True if lazy is None else lazy
-        return Job(robot, fit, test, settings, self.study.preparation, lazy, engine=engine)
+        return Job(robot, fit, test, settings, self.study.preparation, lazy, engine=engine, keep=self.keep)
 
     def places(self, kind: str) -> Places:
         """Return where the files of the identification are, for commands in reports."""

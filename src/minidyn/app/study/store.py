@@ -126,6 +126,11 @@ def refuse_others(folder: Path) -> None:
         raise DescriptionError(f"{folder}: {what}; move it away or choose another output")
 
 
+def work_of(output: Path) -> Path:
+    """Return where steps keep work, below the results of a study, each under its key; it goes when a step is whole."""
+    return output / ".work"
+
+
 def write_step(
     folder: Path, key: str, facts: Mapping[str, Any], make: Callable[[Path], Mapping[str, Any]]
 ) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from minidyn.arrays import Array, single_thread
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
-from minidyn.errors import DescriptionError, MinidynError
+from minidyn.errors import DescriptionError, MinidynError, WorkerFailed
 from minidyn.identification.diagnostics.plausible import require_meaning
 from minidyn.identification.estimators import solve
 from minidyn.identification.estimators.least_squares import Fit, covariance_of, fit
@@ -213,7 +213,7 @@ def members_of(
         for one in given:
             yield _kept(one.name, on_error, partial(task, one, 0, None))
         return
-    from minidyn.recording.engine import Engine, WorkerFailed  # only where it is asked for
+    from minidyn.recording.engine import Engine  # only where it is asked for
 
     def answer(found: Any) -> Member:
         if isinstance(found, Member):

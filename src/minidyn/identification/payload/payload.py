@@ -22,6 +22,7 @@ from minidyn.model.parameters import from_body, to_pseudo_inertia
 from minidyn.notices import Notice, act, info, look
 from minidyn.recording.read.mapping import APPLIED
 from minidyn.recording.ready import RecordingLike, as_recording, ready
+from minidyn.recording.recording import leaving_out
 from minidyn.simulation.payload import Payload
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ OTHER_GAINS = act(
 )
 
 
+@leaving_out
 def identify_payload(
     estimate: EstimateLike,
     recording: RecordingLike,

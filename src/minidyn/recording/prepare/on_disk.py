@@ -321,23 +321,24 @@ def as_it_is_read(run: RunOnDisk) -> bool:
     return isinstance(run, PreparedRun)
 
 
-def mostly_held(recording: LazyRecording, reach: Array) -> bool:
+def mostly_held(recording: LazyRecording, reach: Array, fewest: int) -> bool:
     """Whether positions of a recording may be held within a reach (n,) in most samples: stretches of a long one say it.
 
-    A short one is not looked at: it may be.
+    So many samples, at the least, are a pose. A short recording is not looked at: it may be.
     """
     if len(recording) <= _LONG:
         return True
-    counts = _unseen(recording).spread(_LOOKS, _HEAD).each(partial(_held_samples, reach), size=_HEAD)
+    counts = _unseen(recording).spread(_LOOKS, _HEAD).each(partial(_held_samples, reach, fewest), size=_HEAD)
     return 2 * sum(counts) > _LOOKS * _HEAD
 
 
-def _held_samples(reach: Array, chunk: LazyRecording, row: int, progress: object) -> int:
+def _held_samples(reach: Array, fewest: int, chunk: LazyRecording, row: int, progress: object) -> int:
     """Return the samples of a chunk in poses that are held: positions stay within the reach until they jump."""
     count = 0
     for tile in chunk.tiles(_HEAD):
         jumps = np.any(np.abs(np.diff(tile.q, axis=0)) > reach, axis=1)
         begins = np.concatenate([[0], 1 + np.flatnonzero(jumps)])
         spans = np.maximum.reduceat(tile.q, begins) - np.minimum.reduceat(tile.q, begins)
-        count += int(np.diff(begins, append=len(tile))[np.all(spans <= 2.0 * reach, axis=1)].sum())
+        sizes = np.diff(begins, append=len(tile))
+        count += int(sizes[(sizes >= fewest) & np.all(spans <= 2.0 * reach, axis=1)].sum())
     return count

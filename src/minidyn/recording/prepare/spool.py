@@ -3,34 +3,45 @@
 This process keeps it in one temporary file without a name (where the system allows): it is gone when nobody reads it
 any more, whatever ends the program. Workers of an engine keep each chunk in a file of its own, in a folder that goes
 with the driver; a worker that does not find one, on another machine, say, makes it again. Both lie where TMPDIR says.
+
+Where a folder is given to keep it (`Engine.keep`), chunks lie there under a hash of all that decides what they hold:
+how they are read and prepared, and name, size and time of change of their files. Who runs the same again, after the
+first driver was killed, finds what was done. Rows are plain numbers, and what is known of them JSON: none of it is run.
 """
 
 from __future__ import annotations
 
 import atexit
+import hashlib
+import json
 import os
 import shutil
 import tempfile
 import weakref
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from threading import Lock
-from typing import Protocol
+from types import BuiltinFunctionType, FunctionType
+from typing import Any, Protocol
 
 import numpy as np
 
+from minidyn import __version__
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError
+from minidyn.files import write_atomically
 from minidyn.recording.lazy import LazyRecording, RunOnDisk
 from minidyn.recording.prepare import segments
+from minidyn.recording.read.places import version_of
 from minidyn.recording.recording import SIGNALS, Recording
-from minidyn.recording.sketch import collecting, sketch_of
+from minidyn.recording.sketch import Sketch, collected, collecting, sketch_of
 
 _WRITE = 1 << 15  # samples asked for at once
+_ABOUT = ".json"  # ending of what is to be known of a chunk
 
 
 class _Rows(Protocol):
@@ -203,9 +214,12 @@ def _table(raw: bytes, count: int, width: int) -> Array:
 class _Folder:
     """Where workers keep chunks: the driver makes and removes it; on other machines those who keep something there."""
 
-    def __init__(self) -> None:
-        self.name = Path(tempfile.mkdtemp(prefix="minidyn-")).name
-        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+    def __init__(self, keep: Path | None = None) -> None:
+        if keep is not None:
+            keep.mkdir(parents=True, exist_ok=True)
+        self.name = Path(tempfile.mkdtemp(prefix="minidyn-")).name if keep is None else str(keep)
+        if not self.kept:
+            weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _folder_of, (self.name,)
@@ -215,6 +229,11 @@ class _Folder:
         """Its place on this machine."""
         return Path(tempfile.gettempdir()) / self.name
 
+    @property
+    def kept(self) -> bool:
+        """Whether it stays when the driver ends."""
+        return Path(self.name).is_absolute()
+
 
 def _folder_of(name: str) -> _Folder:
     """Return the folder in another process."""
@@ -222,7 +241,8 @@ def _folder_of(name: str) -> _Folder:
     made.name = name
     if not made.path.exists():
         made.path.mkdir(parents=True, exist_ok=True)
-        atexit.register(shutil.rmtree, made.path, ignore_errors=True)
+        if not made.kept:
+            atexit.register(shutil.rmtree, made.path, ignore_errors=True)
     return made
 
 
@@ -249,6 +269,35 @@ class _Chunk:
         except BaseException:
             Path(beside).unlink(missing_ok=True)
             raise
+        return pieces
+
+    def found(self) -> list[_Piece] | None:
+        """Return what is to be known of samples that were kept before, and sketch them; None where there are none."""
+        path = self.folder.path / self.name
+        try:
+            about = json.loads(path.with_suffix(_ABOUT).read_text(encoding="utf-8"))
+            pieces = [_Piece(int(rows), *map(float, times)) for rows, *times in about["pieces"]]
+            sketch = Sketch.from_json(about["sketch"])
+            if path.stat().st_size != 8 * _width(self.joints) * sum(piece.rows for piece in pieces):
+                return None
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+        if (others := collected()) is not None:
+            if sketch is None or sketch.joints != others.joints:
+                return None
+            others.merge(sketch)
+        return pieces
+
+    def keep(self) -> list[_Piece]:
+        """Prepare the samples and keep them, with what is to be known of them."""
+        sketch, others = Sketch(self.joints), collected()
+        with collecting(sketch):
+            pieces = self.write()
+        about = {"pieces": [[*vars(piece).values()] for piece in pieces], "sketch": sketch.to_json()}
+        path = (self.folder.path / self.name).with_suffix(_ABOUT)
+        write_atomically(path, json.dumps(about).encode())
+        if others is not None:
+            others.merge(sketch)
         return pieces
 
     def rows(self, first: int, count: int) -> Array:
@@ -294,8 +343,9 @@ class _Chunks:
 
 def _by_workers(recording: LazyRecording, progress: Callable[[int], None] | None) -> tuple[_Rows, list[list[_Piece]]]:
     """Have workers keep each chunk in a file of its own."""
-    folder, sketch, engine = _Folder(), sketch_of(recording), recording.engine
+    sketch, engine = sketch_of(recording), recording.engine
     assert engine is not None  # noqa: S101 - asked before
+    folder = _Folder(engine.keep)
     empty = sketch.like() if sketch is not None and sketch.left > 0 else None
     runs: list[list[_Piece]] = [[] for _ in recording.parts]
     chunks: list[_Chunk] = []
@@ -325,10 +375,42 @@ def _prepare_chunk(
     """Prepare the samples of a chunk and keep them on this machine; return where, and what is to be known of them."""
     made = []
     for number, (run, begin, end) in enumerate(chunk.parts):
-        one = _Chunk(folder, f"{row}-{number}", chunk.n, run, begin, end)
+        name = hash_of(chunk.joint_names, run, begin, end) if folder.kept else f"{row}-{number}"
+        one = _Chunk(folder, name, chunk.n, run, begin, end)
         try:
-            pieces = one.write()
+            pieces = one.write() if not folder.kept else one.found() or one.keep()
         except OSError as error:
             raise _no_room(chunk, error) from None
         made.append((replace(one, count=sum(piece.rows for piece in pieces)), pieces))
     return made
+
+
+def hash_of(*values: Any) -> str:
+    """Return a hash of all that values hold, the same in every process; of files name, size and time of change."""
+    digest = hashlib.sha256(__version__.encode())
+    _add(digest.update, values)
+    return digest.hexdigest()
+
+
+def _add(update: Callable[[bytes], object], value: Any) -> None:
+    """Add a value, and what it holds, to a hash."""
+    update(f"<{type(value).__qualname__}>".encode())
+    if isinstance(value, str | bytes | int | float | complex | None):
+        update(repr(value).encode())
+    elif isinstance(value, np.ndarray | np.generic):
+        update(f"{value.dtype}{value.shape}".encode() + value.tobytes())
+    elif isinstance(value, Mapping):
+        _add(update, tuple(value.items()))
+    elif isinstance(value, tuple | list | range | set | frozenset):
+        for one in sorted(value, key=repr) if isinstance(value, set | frozenset) else value:
+            _add(update, one)
+    elif isinstance(value, os.PathLike):
+        update(f"{value} {version_of(value)}".encode())
+    elif isinstance(value, type | FunctionType | BuiltinFunctionType):
+        update(f"{value.__module__}.{value.__qualname__}".encode())
+    elif isinstance(value, Sketch):  # it grows, and changes no sample
+        return
+    elif any("__reduce__" in vars(kind) for kind in type(value).__mro__[:-1]):  # it says what it is made of
+        _add(update, value.__reduce__())
+    else:
+        _add(update, vars(value))

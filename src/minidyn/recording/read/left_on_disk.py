@@ -10,13 +10,17 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError
-from minidyn.notices import Notice
+from minidyn.notices import Notice, info
 from minidyn.recording.lazy import LazyRecording
 from minidyn.recording.read.bind import Binding
 from minidyn.recording.read.inspect_signals import StepCheck
 from minidyn.recording.read.tables import Columns, LogTable
 from minidyn.recording.recording import SIGNALS, Recording
 from minidyn.recording.sketch import info_of
+
+PRUNED = info("recording.pruned", "Of logs on disk only the columns that are needed are read: how many bytes.")
+
+_MOST = 0.9  # of the bytes: where more are read, nobody need know
 
 
 class Source(Protocol):
@@ -63,10 +67,15 @@ def on_disk(scanned: Sequence[tuple[Source, Scan]], notices: Sequence[Notice]) -
         found += [*source.notices, *texts]
         for begin, end in zip(starts, (*starts[1:], rows)):
             parts.append((_SourceRun(source, begin), 0, end - begin))
+    sizes = [source.table.size_of(source.binding.columns) for source in sources]
+    needed, held = (sum(size) for size in zip(*sizes))
+    if needed < _MOST * held:
+        text = f"{needed / 1e6:.4g} of {held / 1e6:.4g} MB are read: columns that nobody asks for stay where they are"
+        found.append(PRUNED(text, needed=needed, held=held))
     signals = [name for name in SIGNALS if all(name in source.binding.signals for source in sources)]
     prepared = all(source.table.prepared for source in sources)
-    known, info = tuple(dict.fromkeys(found)), info_of(source.table.sketch for source in sources)
-    return LazyRecording(sources[0].binding.joints, tuple(signals), known, tuple(parts), info, prepared)
+    known, about = tuple(dict.fromkeys(found)), info_of(source.table.sketch for source in sources)
+    return LazyRecording(sources[0].binding.joints, tuple(signals), known, tuple(parts), about, prepared)
 
 
 def scan(source: Source) -> Scan:

@@ -30,6 +30,7 @@ class ParquetTable(LogTable):
         with _readable(path), parquet.ParquetFile(_source(path), pre_buffer=False) as file:
             schema, self._rows = file.schema_arrow, file.metadata.num_rows
             groups = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+            self._bytes = _column_bytes(file.metadata)
             lists = [field.name for field in schema if _is_list(field.type)]
             first = next(file.iter_batches(1, columns=lists), None) if lists and self._rows else None
         if len(set(schema.names)) < len(schema.names):
@@ -78,6 +79,11 @@ class ParquetTable(LogTable):
                 if low < high:
                     yield self._part(batch.slice(low, high - low), names)
 
+    def size_of(self, names: Sequence[str]) -> tuple[int, int]:
+        """Return the bytes of these columns, packed as they are, and of all."""
+        wanted = {self._source[name][0] for name in names}
+        return sum(self._bytes.get(name, 0) for name in wanted), sum(self._bytes.values())
+
     def whole(self, names: Sequence[str]) -> Columns:
         """Return the columns in memory: repeated values take no room in a file, so their number is checked first."""
         check_unpacked(self.path, 8 * self._rows * len(names), "read it with lazy=True")
@@ -96,6 +102,16 @@ class ParquetTable(LogTable):
                 values = optional("pyarrow.compute").list_element(values, index)
             part[name] = numbers(values)
         return part
+
+
+def _column_bytes(metadata: Any) -> dict[str, int]:
+    """Return the packed bytes of each column."""
+    found: dict[str, int] = {}
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for column in map(group.column, range(group.num_columns)):
+            name = column.path_in_schema.removesuffix(".list.element").removesuffix(".list.item")
+            found[name] = found.get(name, 0) + column.total_compressed_size
+    return found
 
 
 @contextmanager

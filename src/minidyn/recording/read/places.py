@@ -153,6 +153,17 @@ class RemoteFile:
             return system.open(path, mode, cache_type="none") if _ranged(system) else system.open(path, mode)
 
 
+def version_of(path: os.PathLike[str]) -> str:
+    """Return what changes when a file does: its size and when it was written, or what its file system says of it."""
+    url = str(path)
+    if not is_remote(url):
+        about = os.stat(path)
+        return f"{about.st_size} {about.st_mtime_ns}"
+    system, place = _system(url)
+    with _naming(url):
+        return str(system.checksum(place))
+
+
 def _ranged(system: Any) -> bool:
     """Return whether a file system fetches any part at once: Arrow asks for what it needs, and no more is fetched."""
     return type(system).__name__ in ("S3FileSystem", "GCSFileSystem")

@@ -90,6 +90,10 @@ class LogTable(ABC):
         """Return the columns in memory."""
         return stacked(list(self.batches(names, 1 << 30)))
 
+    def size_of(self, names: Sequence[str]) -> tuple[int, int]:
+        """Return the bytes that are read for some columns, and those of all; zeros where that is not known."""
+        return 0, 0
+
     def cuts(self) -> Sequence[int]:
         """Return rows, rising, from which a part can be read without reading what is before: none where it is text."""
         return ()
