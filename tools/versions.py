@@ -3,6 +3,7 @@
     python tools/versions.py              # a quick set of tests under each Python from 3.11 on, and lowest versions
     python tools/versions.py --all        # the whole suite, with what it compares with
     python tools/versions.py 3.12 lowest  # some of them
+    python tools/versions.py --wheels     # whether all libraries have wheels for Linux, macOS and Windows
 
 Each gets an environment of its own in build/versions, made by uv, which is fetched where it is not installed.
 """
@@ -29,13 +30,26 @@ QUICK = (
 """Tests that need nothing but minidyn with its extras and pytest, over every part that leans on a library."""
 
 
+PLATFORMS = {
+    "Linux x86-64": "x86_64-unknown-linux-gnu",
+    "Linux aarch64": "aarch64-unknown-linux-gnu",
+    "macOS arm64": "aarch64-apple-darwin",
+    "macOS x86-64": "x86_64-apple-darwin",
+    "Windows x86-64": "x86_64-pc-windows-msvc",
+}
+"""Systems that libraries must have wheels for, and their names for uv."""
+
+
 def main() -> int:
     """Run what was asked for; exit code 1 where tests of one fail."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("which", nargs="*", default=[*PYTHONS, LOWEST])
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--wheels", action="store_true")
     given = parser.parse_args()
     uv, results = _uv(), {}
+    if given.wheels:
+        return _wheels(uv, [which for which in given.which if which != LOWEST])
     for which in given.which:
         version = PYTHONS[0] if which == LOWEST else which
         python = _python(uv, version)
@@ -78,6 +92,25 @@ def main() -> int:
     for which, result in results.items():
         print(f"{which:8} {result}")
     return int(any(result.startswith("FAILED") for result in results.values()))
+
+
+def _wheels(uv: str, versions: list[str]) -> int:
+    """Print for each system and Python whether wheels alone give an installation with all extras; 1 where one fails."""
+    bad = 0
+    for name, platform in PLATFORMS.items():
+        for version in versions:
+            command = [uv, "pip", "compile", "--quiet", "--only-binary", ":all:", "--no-header", "--no-annotate"]
+            command += ["--python-platform", platform, "--python-version", version, "--extra", "all", "pyproject.toml"]
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603
+            found = dict(line.split("==") for line in done.stdout.splitlines() if "==" in line)
+            cause = next((line for line in done.stderr.splitlines() if "ecause" in line), done.stderr[-200:])
+            told = ", ".join(f"{key} {found[key]}" for key in ("numpy", "scipy", "llvmlite", "pyarrow") if key in found)
+            print(
+                f"{name:15} {version}: {cause.strip() if done.returncode else f'{len(found)} wheels; {told}'}",
+                flush=True,
+            )
+            bad |= done.returncode != 0
+    return int(bad)
 
 
 def _uv() -> str:

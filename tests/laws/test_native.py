@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import platform
+import signal
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pytest
 from random_tapes import close, evaluate, random_function, samples
 
+import minidyn as md
+from conftest import LONG
 from minidyn.errors import ShapeError
 from minidyn.graph.function import Argument, Function, Instruction, Result
 from minidyn.graph.targets.native import host as host_module
@@ -265,7 +270,7 @@ def test_threads_from_many_callers() -> None:
     native = compile_function(function)
     batches = [samples(function, 900 + k, seed=k) for k in range(16)]
     expected = [native(*arrays) for arrays in batches]
-    with ThreadPoolExecutor(4) as pool:
+    with ThreadPoolExecutor(8) as pool:
         for _ in range(5):
             for mine, theirs in zip(pool.map(lambda arrays: native(*arrays), batches), expected):
                 assert np.array_equal(mine, theirs)
@@ -340,6 +345,53 @@ sys.exit(os.waitpid(child, 0)[1])
 """
     here = os.path.dirname(os.path.abspath(__file__))
     subprocess.run([sys.executable, "-c", code, here], check=True, timeout=60)
+
+
+def _compute_for_long(native: NativeFunction, arrays: list[np.ndarray], threads: int) -> None:
+    signal.setitimer(signal.ITIMER_REAL, 1e-3)  # once
+    for _ in range(1000):
+        native(*arrays, threads=threads)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no such signals on this system")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_signals_in_between_change_nothing(threads: int) -> None:
+    """A signal every half millisecond while machine code runs; an interruption that it raises comes through."""
+    function = random_function(6, (6, 3), (2,), ((6, 6),), 400)
+    native = compile_function(function)
+    arrays = samples(function, 40_003)
+    expected = native(*arrays)
+    seen = []
+    old = signal.signal(signal.SIGALRM, lambda *_: seen.append(1))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 5e-4, 5e-4)
+        for _ in range(10):
+            assert np.array_equal(native(*arrays, threads=threads), expected)
+        assert seen
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+
+        def interrupt(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        signal.signal(signal.SIGALRM, interrupt)
+        for _ in range(200 if LONG else 6):  # what others still compute must not be gone
+            with pytest.raises(KeyboardInterrupt):
+                _compute_for_long(native, arrays, threads)
+    finally:
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, old)
+    assert np.array_equal(native(*arrays, threads=threads), expected)
+
+
+@pytest.mark.skipif(not LONG, reason="long")
+def test_kernels_in_processes_that_are_started_anew() -> None:
+    robot = md.load("panda")
+    kernel = md.compile(robot, "regressor", threads=2)
+    states = np.random.default_rng(0).normal(size=(3, 20_000, robot.n))
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for found in pool.map(kernel, *([part] * 3 for part in states)):
+            assert np.array_equal(found, kernel(*states))
 
 
 @pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="names of x86 processors")

@@ -169,3 +169,25 @@ def test_what_is_wrong_is_named_by_both(tmp_path: Path, arrow: bool) -> None:
     if not arrow:
         with pytest.raises(ValueError, match="header only"):
             columns(path, arrow)
+
+
+def test_the_lock_file_is_that_of_pyproject() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted: dict[str, str] = {}
+    todo = [*extras["dependencies"], "minidyn[dev]"]
+    while todo:
+        name, several, low = re.match(r"([\w-]+)(?:\[([\w,]+)\])?(?:>=([\w.]+))?", todo.pop()).groups()  # type: ignore[union-attr]
+        if name == "minidyn":
+            todo += [one for extra in several.split(",") for one in extras["optional-dependencies"][extra]]
+        else:
+            wanted[name.lower()] = max(low or "0", wanted.get(name.lower(), "0"), key=_version)
+    locked = dict(re.findall(r"^([\w.-]+)==([\w.]+)", (ROOT / "requirements-dev.lock").read_text(), re.MULTILINE))
+    for name, low in wanted.items():
+        assert name in locked, f"{name} is not in requirements-dev.lock; CONTRIBUTING.md says how to make it again"
+        assert _version(locked[name]) >= _version(low), name
+    peers = {re.match(r"[\w-]+", one)[0] for one in extras["optional-dependencies"]["peers"]}  # type: ignore[index]
+    assert not peers & set(locked)
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text))

@@ -6,11 +6,13 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from minidyn.errors import DescriptionError, optional
+from minidyn.files import new_folder
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.notices import notices_json
 from minidyn.recording.read.read import log_files, read_recording
@@ -71,20 +73,19 @@ def _write(file: Path, target: Path, robot: Any, reading: dict[str, Any]) -> Non
         "minidyn.source": json.dumps({"path": str(file), "sha256": _hash(file)}),
         "minidyn.reading": json.dumps(reading, default=str),
     }
-    target.parent.mkdir(parents=True, exist_ok=True)
-    beside, writer = target.with_name(f".{target.name}.{os.getpid()}"), None
-    try:
+    with new_folder(target.parent) as scratch, ExitStack() as stack:
+        writer = None
         for number, run in enumerate(log.runs):
             for tile in run.tiles(_GROUP):
                 table = pa.table({**_columns(tile), "run": pa.array([number] * len(tile), pa.int32())})
                 if writer is None:
-                    writer = parquet.ParquetWriter(beside, table.schema.with_metadata(about), compression="lz4")
+                    schema = table.schema.with_metadata(about)
+                    writer = stack.enter_context(
+                        parquet.ParquetWriter(scratch / target.name, schema, compression="lz4")
+                    )
                 writer.write_table(table.cast(writer.schema), row_group_size=_GROUP)
-        if writer is not None:
-            writer.close()
-        beside.replace(target)
-    finally:
-        beside.unlink(missing_ok=True)
+        if writer is None:
+            raise DescriptionError(f"{file}: no samples to write")
 
 
 def _columns(tile: Recording) -> dict[str, Any]:

@@ -12,9 +12,12 @@ import math
 import os
 import threading
 import warnings
+from _thread import start_new_thread
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,9 +28,6 @@ from minidyn.graph.targets.native.builtin import ROWS, SINGLE, called_by, make_b
 from minidyn.graph.targets.native.core import Plan, plan_text
 from minidyn.graph.targets.native.host import FOOTER, Code, compile_text, has_compiler, host, loads, slow_notices
 from minidyn.graph.targets.native.rows import copy_text, rows_text
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
 
 _FLOAT64 = np.dtype(np.float64)
 
@@ -93,39 +93,86 @@ def single_text(plan: Plan) -> str:
     return plan_text(plan, 1) + "\n".join([*lines, "  ret void", "}", ""]) + FOOTER
 
 
-_POOL: dict[int, ThreadPoolExecutor] = {}  # by process: threads do not survive a fork
 _MOST = 64
 
 
-def _pool() -> ThreadPoolExecutor:
-    process = os.getpid()
-    pool = _POOL.get(process)
-    if pool is None:
-        from concurrent.futures import ThreadPoolExecutor  # brings logging, which few calls need
+class _Pool:
+    """Threads that wait for work, started when first needed and then kept.
 
-        _POOL.clear()
-        pool = _POOL.setdefault(process, ThreadPoolExecutor(_MOST, thread_name_prefix="minidyn"))
-    return pool
+    Made of locks and queues of the interpreter itself: an interruption (Ctrl-C) inside those that are written in
+    Python, which an executor uses, can leave one locked for ever.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._lock, self._started, self._wanted = threading.Lock(), 0, 0
+
+    def begin(self, job: Callable[[], None], count: int) -> int:
+        """Let up to `count` threads do a job; return how many will."""
+        with self._lock:
+            self._wanted += count
+            with suppress(RuntimeError):  # no more threads to be had
+                while self._started < min(self._wanted, _MOST):
+                    start_new_thread(self._serve, ())
+                    self._started += 1
+            count = min(count, self._started)
+        for _ in range(count):
+            self._jobs.put(job)
+        return count
+
+    def end(self, count: int) -> None:
+        """Say that so many are no longer wanted."""
+        with self._lock:
+            self._wanted -= count
+
+    def _serve(self) -> None:
+        while True:
+            self._jobs.get()()
+
+
+_POOL: dict[int, _Pool] = {}  # by process: threads do not survive a fork
 
 
 def run_split(work: Callable[[int, int], None], count: int, threads: int, pieces: int, grain: int) -> None:
     """Call `work(begin, end)` over 0..count in `pieces`, each a multiple of `grain` but the last.
 
     Whoever is free takes the next piece, so a core that is also busy elsewhere does not hold up the rest. The
-    calling thread works too. Threads are started when first needed and then kept.
+    calling thread works too. Where it is interrupted, others finish the piece that they are at: `work` must keep alive
+    what it writes to.
     """
     size = -(-count // (pieces * grain)) * grain
     begins = iter(range(0, count, size))  # taking the next one is atomic
+    done: SimpleQueue[BaseException | None] = SimpleQueue()
 
     def take() -> None:
         for begin in begins:
             work(begin, min(count, begin + size))
 
-    pool = _pool()
-    helpers: list[Future[None]] = [pool.submit(take) for _ in range(min(threads, _MOST, pieces) - 1)]
-    take()
-    for helper in helpers:
-        helper.result()
+    def help_out() -> None:
+        try:
+            take()
+        except BaseException as error:
+            done.put(error)
+        else:
+            done.put(None)
+
+    pool = _POOL.get(os.getpid())
+    if pool is None:
+        _POOL.clear()
+        pool = _POOL.setdefault(os.getpid(), _Pool())
+    wanted = min(threads, _MOST, pieces) - 1
+    try:
+        helpers = pool.begin(help_out, wanted)
+        take()
+        failed = [error for error in (done.get() for _ in range(helpers)) if error is not None]
+    except BaseException:
+        for _ in begins:  # nobody begins another piece
+            pass
+        raise
+    finally:
+        pool.end(wanted)
+    if failed:
+        raise failed[0]
 
 
 K = TypeVar("K")
@@ -310,7 +357,7 @@ class NativeFunction:
         descriptor = self._descriptor(*words)
         steps = count * len(self.function.tape)
 
-        def work(begin: int, end: int) -> None:
+        def work(begin: int, end: int, alive: object = (rows, places)) -> None:  # also where the caller is interrupted
             if self._rows(descriptor, begin, end, count):
                 raise MemoryError(f"{self.function.name}: no memory for the work space of one block")
 

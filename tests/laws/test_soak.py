@@ -1,0 +1,30 @@
+"""What `tools/soak.py` does for a day of logs, with short ones, in `make test-long`: nothing grows."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from conftest import LONG
+
+if not Path("/proc/self/statm").exists():
+    pytest.skip("memory and files are asked of Linux", allow_module_level=True)
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+import soak
+
+
+@pytest.mark.skipif(not LONG, reason="long")
+def test_a_hundred_logs_leave_nothing_behind(tmp_path: Path) -> None:
+    assert soak.grown(list(soak.rounds(tmp_path, 130, 6.0))) == []
+
+
+def test_what_grows_is_seen() -> None:
+    flat = [soak.Used(300.0, 6, 1, 0)] * 20
+    assert soak.grown(flat) == []
+    assert len(soak.grown([replace(one, memory=300.0 + 3 * k) for k, one in enumerate(flat)])) == 1
+    for what in ("files", "threads", "temporary"):
+        assert len(soak.grown([replace(one, **{what: k // 10}) for k, one in enumerate(flat)])) == 1
