@@ -27,4 +27,4 @@ def test_what_grows_is_seen() -> None:
     assert soak.grown(flat) == []
     assert len(soak.grown([replace(one, memory=300.0 + 3 * k) for k, one in enumerate(flat)])) == 1
     for what in ("files", "threads", "temporary"):
-        assert len(soak.grown([replace(one, **{what: k // 10}) for k, one in enumerate(flat)])) == 1
+        assert len(soak.grown([replace(one, **{what: k // 14}) for k, one in enumerate(flat)])) == 1
