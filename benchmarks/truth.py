@@ -159,6 +159,12 @@ CONTESTANTS: dict[str, Callable[[Case, Path], Found]] = {
 }
 """By name; the default first."""
 
+OTHERS: dict[str, Callable[[Case, Path], Found]] = {
+    "figaroh": figaroh,
+    "sharp": ours(method="parallel", sign_width=0.0),
+}
+"""Contestants that take part where they are asked for: --figaroh, --sharp."""
+
 
 def coverage(found: Found, true: md.Robot) -> float:
     """Return the share of rigid and rotor base parameters within 1.96 standard deviations of the truth."""
@@ -188,7 +194,7 @@ def work(task: tuple[str, str, int, tuple[str, ...]]) -> dict[str, Any]:
         for name in contestants:
             begin = time.process_time()
             try:
-                found = (figaroh if name == "figaroh" else CONTESTANTS[name])(case, Path(folder))
+                found = (CONTESTANTS | OTHERS)[name](case, Path(folder))
                 errors = [
                     float(np.linalg.norm(tau - found.predicted) / np.linalg.norm(tau))
                     for tau in (np.asarray(case.test.tau), case.exact)
@@ -304,6 +310,7 @@ def main() -> None:
     parser.add_argument("--effect", nargs="+", default=list(EFFECTS), choices=list(EFFECTS), metavar="NAME")
     parser.add_argument("--quick", action="store_true", help="default and plain least squares alone")
     parser.add_argument("--figaroh", action="store_true", help="FIGAROH, too, where it is installed")
+    parser.add_argument("--sharp", action="store_true", help="friction that reverses at once, columns filtered, too")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--docs", action="store_true", help="write docs/truth.md and its figure")
     parser.add_argument("--json", type=Path, help="keep the rows; with --read they are read, not measured")
@@ -317,6 +324,8 @@ def main() -> None:
         print("FIGAROH is not installed and is left out")
     elif given.figaroh:
         contestants += ("figaroh",)
+    if given.sharp:
+        contestants += ("sharp",)
     if unknown := set(robots) - set(ROBOTS):
         parser.error(f"no such robot here: {', '.join(sorted(unknown))}; known: {', '.join(ROBOTS)}")
     seeds = [given.first + 100 * k for k in range(given.cases)]
@@ -330,7 +339,7 @@ def main() -> None:
         print(f"error, % (against exact torque): {', '.join(contestants)}")
     rows = json.loads(given.json.read_text()) if given.read else measure(tasks, given.jobs, given.json)
     print(f"\nby measured torque\n{table(rows)}\n\nby exact torque\n{table(rows, 1)}")
-    for name in [*CONTESTANTS, "figaroh"]:
+    for name in [*CONTESTANTS, *OTHERS]:
         own = [row["seconds"][name] for row in rows if name in row["seconds"]]
         if own:
             wins = sum(row["errors"][name][0] <= min(e[0] for e in row["errors"].values()) for row in rows)

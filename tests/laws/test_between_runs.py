@@ -128,3 +128,16 @@ def test_intervals_of_a_filtered_torque_hold_the_ripple_that_is_left_of_it() -> 
     fast = np.all(np.abs(run.dq) > 0.5, axis=1)  # waves of more than 4 Hz, which a low-pass of 2 Hz takes off
     assert np.all(slow[fast].mean(axis=0) < whole[fast].mean(axis=0))
     assert np.all(slow >= model.sigma)
+
+
+@pytest.mark.parametrize(("name", "effect"), [("scara", "nothing"), ("two_link", "stribeck")])
+def test_cutoffs_of_several_logs_of_a_robot_do_not_differ_much(name: str, effect: str) -> None:
+    """Another motion, and one at half the speed, with friction that the model has and that it lacks."""
+    for seed in range(count(1, 6)):
+        robot, rng, cutoffs = robot_of(name, seed), np.random.default_rng(seed), []
+        for run in runs_of(robot, effect, seed):
+            q = run.q + 1e-5 * rng.normal(size=run.q.shape)
+            raw = md.Recording(run.t, q, run.tau, joint_names=robot.joint_names)
+            found = md.identify(robot, raw, friction=PLAIN, prior=False, consistent=False)
+            cutoffs.append(found.settings["preparation"]["cutoff"])
+        assert max(cutoffs) <= 2.0 * min(cutoffs), cutoffs

@@ -173,6 +173,7 @@ def test_keys_of_a_step_are_keywords_of_its_function() -> None:
     own = {
         "logs",
         "lazy",
+        "loaded",
         "name",
         "friction",
         "rotor_inertia",
@@ -189,6 +190,7 @@ def test_keys_of_a_step_are_keywords_of_its_function() -> None:
         "identify": (md.identify,),
         "compare": (md.compare,),
         "payload": (md.identify_payload,),
+        "gains": (md.identify_drive_gains,),
         "export": (Estimate.export,),
         "report": (md.report,),
     }.items():
@@ -378,6 +380,12 @@ logs = ["fit"]
 name = "tool"
 logs = ["loaded"]
 
+[gains]
+logs = ["fit"]
+loaded = ["loaded"]
+mass = 2.0
+friction = []
+
 [compare]
 methods = ["ols", "wls"]
 friction = []
@@ -388,7 +396,12 @@ rotor_inertia = false
 def test_payloads_and_comparisons_are_steps(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(LOADED)
     result = md.run_study(tmp_path / "study.toml")
-    assert [step.name for step in result.steps][3:] == ["validate", "payload-tool", "compare"]
+    assert [step.name for step in result.steps][2:] == ["gains", "identify", "validate", "payload-tool", "compare"]
+    gains = json.loads((tmp_path / "study" / "gains" / "gains.json").read_text())["gains"]
+    found = [one["gain"] for one in gains.values()]
+    assert found[:5] == pytest.approx([1.0] * 5, rel=0.05)  # its currents are torques; the load does not turn joint 6
+    assert md.load("ur10e").joint_names[0] in gains
+    assert "drive_gain" in (tmp_path / "study" / "gains" / "gains.toml").read_text()
     load = json.loads((tmp_path / "study" / "payload-tool" / "payload.json").read_text())
     assert load["mass"] == pytest.approx(2.0, rel=0.02)
     assert load["mass"] == result["payload-tool"].summary["mass"]

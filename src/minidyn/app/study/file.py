@@ -92,7 +92,8 @@ def _study(source: Path) -> Study:
     for kind in STEPS:
         one = top.table(kind) if kind not in SEVERAL else None
         for number, table in enumerate(top.tables(kind) if kind in SEVERAL else [one] if one else []):
-            used = [_log(table, entry, folder, logs, mapping) for entry in table.texts("logs")]
+            named = (*table.texts("logs"), *table.texts("loaded"))
+            used = [_log(table, entry, folder, logs, mapping) for entry in named]
             steps.append(_step(top, table, kind, used, steps, seed + number))
     if not steps:
         raise DescriptionError(f"{source}: nothing to do; expected at least one of [{'], ['.join(STEPS)}]")

@@ -174,6 +174,15 @@ STEPS: dict[str, dict[str, Check]] = {
     "simulate": _SIMULATE,
     "base": {"method": _text, "model": _text, "seed": _integer, "joints": _texts, "tolerance": _number},
     "plan": _PLAN,
+    "gains": {
+        **dict.fromkeys(("logs", "loaded"), _texts),
+        "mass": _positive,
+        "com": _kind("three numbers, m", lambda value: _are_numbers(value, 3)),
+        "inertia": _gain,
+        "link": _text,
+        "friction": _terms,
+        "rotor_inertia": _flag,
+    },
     "identify": {
         "logs": _texts,
         "lazy": _flag,
@@ -195,7 +204,7 @@ STEPS: dict[str, dict[str, Check]] = {
     "report": {"title": _text, "code": _flag},
 }
 REQUIRED = {"identify": ["logs"], "validate": ["logs"], "simulate": ["name"]}
-REQUIRED |= {"excite": ["name", "duration"]}
+REQUIRED |= {"excite": ["name", "duration"], "gains": ["logs", "loaded", "mass"]}
 REQUIRED |= {"payload": ["name", "logs"], "log": ["name", "files"]}
 """Keys that a table must have."""
 NEEDS = {"validate": ["identify"], "payload": ["identify"], "report": ["identify"], "compare": ["identify", "validate"]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from minidyn.app.job import Job, Log, fitted_data
 from minidyn.app.report.facts import Facts, Places
 from minidyn.app.report.report import write_page
-from minidyn.app.result_folder import REPORT, comparison_data, motion_files, payload_data, result_tables
+from minidyn.app.result_folder import REPORT, comparison_data, gains_data, motion_files, payload_data, result_tables
 from minidyn.app.study.file import RECORDING, Step, Study
 from minidyn.arrays import plain_values
 from minidyn.base.base_parameters import base_parameters
@@ -232,6 +232,22 @@ def _payload(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     return {"mass": found["mass"], "notices": found["notices"]}
 
 
+def _gains(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
+    """Find drive gains from currents of logs without and with a load that was weighed."""
+    from minidyn.identification.gains.drive_gains import identify_drive_gains  # scipy.stats takes a second
+
+    wanted = dict(step.settings)
+    empty = len(step.logs) - len(wanted.pop("loaded"))
+    logs = [replace(log, reading={**log.reading, "currents_as_torque": True}) for log in step.logs]
+    job = context.job(context.robot)
+    runs = [job.recording(*some, lazy=False) for some in (logs[:empty], logs[empty:])]
+    found = identify_drive_gains(context.robot, runs[0], runs[1], wanted.pop("mass"), **wanted)
+    found.save(folder / "gains.toml")
+    data = gains_data(found)
+    _write_json(folder / "gains.json", data)
+    return {"gains": found.gains.tolist(), "notices": data["notices"]}
+
+
 def _compare(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     """Identify by several methods and test each on the logs of the step validate."""
     settings = {key: value for key, value in step.settings.items() if key != "methods"}
@@ -250,6 +266,6 @@ def _write_json(path: Path, data: Any) -> None:
     _write(path, json.dumps(data, indent=1, allow_nan=False) + "\n")
 
 
-_MAKERS = (_simulate, _excite, _base, _plan, _identify, _validate, _payload, _compare, _export, _report)
+_MAKERS = (_simulate, _excite, _base, _plan, _gains, _identify, _validate, _payload, _compare, _export, _report)
 MAKERS: dict[str, Maker] = {maker.__name__[1:]: maker for maker in _MAKERS}
 """The function of each kind of step."""
