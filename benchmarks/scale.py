@@ -186,14 +186,28 @@ def _read_bytes() -> int:
 
 def many_files(count: int, workers: int) -> dict[str, Any]:
     """Return the memory of a driver with so many files, of two seconds each; few contents, many names."""
-    with tempfile.TemporaryDirectory() as folder:
-        kinds = [Path(folder) / f"kind{number}.parquet" for number in range(4)]
+    from minidyn.recording.engine import Workers
+
+    with tempfile.TemporaryDirectory() as folder, Workers(workers) as pool:
+        whole, kinds = made(32.0, 0), [Path(folder) / f"kind{number}.parquet" for number in range(16)]
         for number, kind in enumerate(kinds):
-            made(2.0, number).save(kind)
+            whole[2000 * number : 2000 * (number + 1)].save(kind)
         files = [Path(folder) / f"{number:06d}.parquet" for number in range(count)]
         for number, file in enumerate(files):
-            os.link(kinds[number % 4], file)
-        return {"files": count} | of_workers(files, workers)
+            os.link(kinds[number % 16], file)
+        timed(files[:64], pool)
+        before, begun = peak(), time.process_time()
+        seconds, found = timed(files, pool)
+        spent = time.process_time() - begun
+    return {
+        "files": count,
+        "workers": workers,
+        "samples": found.samples,
+        "seconds": round(seconds, 1),
+        "driver_processor_seconds": round(spent, 2),
+        "driver_megabytes_64_files": round(before),
+        "driver_megabytes": round(peak()),
+    }
 
 
 @cache
@@ -272,9 +286,10 @@ def tasks() -> dict[str, float]:
         with executor_of(**options) as executor:  # type: ignore[arg-type]
             assert executor is not None
             list(executor.map(nothing, range(50)))
-            start = time.perf_counter()
+            start, begun = time.perf_counter(), time.process_time()
             list(executor.map(nothing, range(1000)))
             cost = (time.perf_counter() - start) / 1000
+            found[f"{name}_processor_milliseconds_here"] = round(time.process_time() - begun, 3)
             found[f"{name}_milliseconds"] = round(1000 * cost, 3)
             found[f"{name}_samples_for_two_percent"] = round(_PASSES * cost / 0.02 / _SAMPLE)
     return found

@@ -13,7 +13,7 @@ from typing import Any
 
 from minidyn.errors import DescriptionError, MinidynError, optional
 from minidyn.notices import Notice
-from minidyn.recording.read.tables import WIDEST, Columns, LogTable, check_unpacked, numbers, own_notes
+from minidyn.recording.read.tables import WIDEST, Columns, LogTable, alike, check_unpacked, numbers, own_notes
 from minidyn.recording.recording import SKETCH
 from minidyn.recording.sketch import Sketch
 
@@ -30,7 +30,7 @@ class ParquetTable(LogTable):
         with _readable(path), parquet.ParquetFile(_source(path), pre_buffer=False) as file:
             schema, self._rows = file.schema_arrow, file.metadata.num_rows
             groups = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
-            self._bytes = _column_bytes(file.metadata)
+            sizes = _column_bytes(file.metadata)
             lists = [field.name for field in schema if _is_list(field.type)]
             first = next(file.iter_batches(1, columns=lists), None) if lists and self._rows else None
         if len(set(schema.names)) < len(schema.names):
@@ -51,6 +51,9 @@ class ParquetTable(LogTable):
             self.prepared = bool(json.loads(metadata.get(b"minidyn.prepared", b"false")))
             self.sketch = Sketch.from_json(json.loads(metadata.get(f"minidyn.{SKETCH}".encode(), b"null")))
         self._recognise()
+        self._columns, self._sizes = alike(tuple(sizes)), tuple(sizes.values())
+        for name in ("names", "joint_names", "_source", "notices"):
+            setattr(self, name, alike(getattr(self, name)))
         if not self._rows:
             raise DescriptionError(f"{path}: no samples; the table has no rows")
 
@@ -82,7 +85,8 @@ class ParquetTable(LogTable):
     def size_of(self, names: Sequence[str]) -> tuple[int, int]:
         """Return the bytes of these columns, packed as they are, and of all."""
         wanted = {self._source[name][0] for name in names}
-        return sum(self._bytes.get(name, 0) for name in wanted), sum(self._bytes.values())
+        sizes = zip(self._columns, self._sizes)
+        return sum(size for name, size in sizes if name in wanted), sum(self._sizes)
 
     def whole(self, names: Sequence[str]) -> Columns:
         """Return the columns in memory: repeated values take no room in a file, so their number is checked first."""

@@ -37,7 +37,7 @@ from minidyn.recording.read.mapping import (
 from minidyn.recording.read.mat import mat_table
 from minidyn.recording.read.parquet import ParquetTable
 from minidyn.recording.read.places import files_of
-from minidyn.recording.read.tables import TIME_ORIGIN, Columns, JoinedTable, LogTable, NpzTable, StoredTable
+from minidyn.recording.read.tables import TIME_ORIGIN, Columns, JoinedTable, LogTable, NpzTable, StoredTable, alike
 from minidyn.recording.recording import SIGNALS, Recording
 from minidyn.recording.sketch import info_of
 
@@ -214,7 +214,7 @@ def _read(
 def _scanned(given: SignalMap, robot: Robot | None, file: Path) -> tuple[_Source, Scan]:
     """Open a log that stays on disk, understand its columns and read its times: what a worker does."""
     source = _bound(_open_table(file, given, robot, keep=False), given, robot)
-    return source, scan(source)
+    return replace(source, binding=alike(source.binding), convert=alike(source.convert)), scan(source)
 
 
 def are_one_run(
