@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import json
+import pickle
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from minidyn.errors import DescriptionError, MinidynError, optional
 from minidyn.notices import Notice
-from minidyn.recording.read.tables import WIDEST, Columns, LogTable, alike, check_unpacked, numbers, own_notes
+from minidyn.recording.read.tables import WIDEST, Columns, LogTable, check_unpacked, numbers, own_notes
 from minidyn.recording.recording import SKETCH
 from minidyn.recording.sketch import Sketch
 
 _BUFFER = 1 << 18  # bytes of a column held while it is read: otherwise all of it, and row groups have a million rows
+
+_MOST_ALIKE = 1000  # values that are remembered
+_ALIKE: dict[bytes, Any] = {}
+T = TypeVar("T")
+
+
+def alike(value: T) -> T:
+    """Return a plain value that is not changed, or one equal to it that is there: thousands of logs are alike."""
+    if len(_ALIKE) > _MOST_ALIKE:
+        _ALIKE.clear()
+    found: T = _ALIKE.setdefault(pickle.dumps(value), value)
+    return found
 
 
 class ParquetTable(LogTable):

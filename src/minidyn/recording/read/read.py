@@ -35,9 +35,9 @@ from minidyn.recording.read.mapping import (
     mapped_gains,
 )
 from minidyn.recording.read.mat import mat_table
-from minidyn.recording.read.parquet import ParquetTable
+from minidyn.recording.read.parquet import ParquetTable, alike
 from minidyn.recording.read.places import files_of
-from minidyn.recording.read.tables import TIME_ORIGIN, Columns, JoinedTable, LogTable, NpzTable, StoredTable, alike
+from minidyn.recording.read.tables import TIME_ORIGIN, Columns, JoinedTable, LogTable, NpzTable, StoredTable
 from minidyn.recording.recording import SIGNALS, Recording
 from minidyn.recording.sketch import info_of
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import pickle
 import sys
 import zipfile
 import zlib
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +40,6 @@ TIME_SORTED = look(
 
 WIDEST = 10_000
 """Most columns of a log; arrays of more (pictures) are no signals of joints."""
-_MOST_ALIKE = 1000  # values that are remembered
 _UNPACKED = (100, 100_000_000)  # times the size of a file, and bytes beside: how much it may hold unpacked
 
 
@@ -57,18 +55,6 @@ def check_unpacked(path: Path, size: int, advice: str) -> None:
 
 Columns = dict[str, Array]
 """Columns by name, each (N,)."""
-
-
-_ALIKE: dict[bytes, Any] = {}
-T = TypeVar("T")
-
-
-def alike(value: T) -> T:
-    """Return a plain value that is not changed, or one equal to it that is there: thousands of logs are alike."""
-    if len(_ALIKE) > _MOST_ALIKE:
-        _ALIKE.clear()
-    found: T = _ALIKE.setdefault(pickle.dumps(value), value)
-    return found
 
 
 class LogTable(ABC):
