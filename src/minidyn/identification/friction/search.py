@@ -120,6 +120,7 @@ class Search:
         self.loads: Array | None = None  # what each joint's drive carries at rest with them (N, joints)
         self.loaded: frozenset[int] = frozenset()
         self.tried: list[dict[str, Any]] = []
+        self.known: dict[tuple[str, ...], tuple[FrictionModel, list[Array], list[list[float]]]] = {}  # by `_sharpened`
 
     def run(self) -> Found:
         """Choose the widths with the terms at hand, add terms, then choose the widths again."""
@@ -201,28 +202,37 @@ class Search:
         """Choose Stribeck speed and smoothing widths that predict best; return the table with them, and the noise.
 
         Widths are tried in proportion to the speeds of the drives: one proportion for all joints, then each its own,
-        then finer ones around it.
+        then finer ones around it. Terms that were at hand before give what they gave, unless loads are among them.
         """
+        if model.terms in self.known:
+            model, self.widths, self.curve = self.known[model.terms]
+        else:
+            model = self._chosen_widths(model)
+            if "load" not in model.terms:
+                self.known[model.terms] = model, self.widths, self.curve
+        table = self._table(self.every)
+        return table, model, table.noise(model)
+
+    def _chosen_widths(self, model: FrictionModel) -> FrictionModel:
         self.widths = self.wide
         table, model = self._table(model.terms), replace(model, widths=self._alike(0))
         sigma = table.noise(replace(model, widths=self._alike(len(self.wide) // 2)))
         if "stribeck" in model.terms:
             model = self._best(table, [replace(model, fall=k) for k in range(len(self.falls))], sigma)
         options = [replace(model, widths=self._alike(k)) for k in range(len(self.wide))]
-        if len(options) > 1:
-            errors = table.deviances(options, sigma).mean(axis=1).tolist()
-            self.curve = [[ratio, error] for ratio, error in zip(self.ratios, errors)]
-            model = self._own_widths(table, options[int(np.argmin(errors))], sigma)
-            for finer in _FINER:
-                chosen = self._widths_of(model)
-                self.widths = [chosen / finer, chosen, chosen * finer]
-                table, model = self._table(model.terms), replace(model, widths=self._alike(1))
-                sigma = table.noise(model)
-                model = self._own_widths(table, model, sigma)
-            self.widths = [self._widths_of(model)]
-            model = replace(model, widths=self._alike(0))
-        table = self._table(self.every)
-        return table, model, table.noise(model)
+        if len(options) == 1:
+            return model
+        errors = table.deviances(options, sigma).mean(axis=1).tolist()
+        self.curve = [[ratio, error] for ratio, error in zip(self.ratios, errors)]
+        model = self._own_widths(table, options[int(np.argmin(errors))], sigma)
+        for finer in _FINER:
+            chosen = self._widths_of(model)
+            self.widths = [chosen / finer, chosen, chosen * finer]
+            table, model = self._table(model.terms), replace(model, widths=self._alike(1))
+            sigma = table.noise(model)
+            model = self._own_widths(table, model, sigma)
+        self.widths = [self._widths_of(model)]
+        return replace(model, widths=self._alike(0))
 
     def _curved(
         self, table: FrictionTable, model: FrictionModel, sigma: Array
