@@ -21,7 +21,7 @@ from minidyn.codegen.files import TARGETS, code_files, function_for
 from minidyn.dynamics import functions
 from minidyn.dynamics.papers.minimal import MINIMAL_WHAT
 from minidyn.dynamics.record import WHAT
-from minidyn.errors import MinidynError, UnknownName, Unsupported
+from minidyn.errors import MinidynError, NotEquivalent, UnknownName, Unsupported
 from minidyn.graph.targets.text import split_uniform
 from minidyn.papers import operation_count
 from robot_cases import random_chain, random_robot, random_state, relative_error
@@ -110,7 +110,12 @@ def test_generated_c_is_the_full_model(seed: int, tmp_path: Path) -> None:
     state = random_state(robot, rng)
     for what in FUNCTIONS:
         base = md.base_parameters(robot)
-        function = function_for(robot, what, base=True)
+        try:
+            function = function_for(robot, what, base=True)
+        except NotEquivalent:  # a weight that never changes is one with a drive's offset
+            both = np.concatenate([base.matrix, md.base_parameters(robot, model="gravity").matrix])
+            assert (what, np.linalg.matrix_rank(both) > base.rank) == ("gravity_torque", True)
+            continue
         texts, size = code_files(robot, function, "c"), function.results[0].size
         inputs = [*state_of(what, state), base.values()]
         expected = getattr(functions, what)(robot, *inputs[:-1])

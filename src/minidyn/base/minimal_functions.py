@@ -51,7 +51,7 @@ def _determined(structure: str, what: str, base: BaseMap) -> str:
         # geometry that is nearly special: as written, or as it is meant
         return missing and _missing(base_parameters(robot, "mlc", need), base)
     except Unsupported:
-        return _missing(base_parameters(robot), base)
+        return _missing(base_parameters(robot, model=need), base)
 
 
 def _missing(wanted: BaseMap, base: BaseMap) -> str:
