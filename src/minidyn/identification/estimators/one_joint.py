@@ -8,7 +8,9 @@ Errors of positions, speeds and accelerations act on the torques of all joints a
 larger where the motion is faster. Their squares make columns too long and constants too small: what the noise of the
 moving joint's encoder adds to the normal equations is known (`noise_gain`) and is taken out. The covariance is not that
 of equal and independent noise either: residuals of all joints at one instant are carried through the chain together,
-and their sums over blocks of time say how far the constants may be off. Locked joints are replaced by their means
+and their sums over blocks of time say how far the constants may be off. Few blocks say it with a scatter of their own,
+so that stated deviations are too small as often as too large: as far as their sums are what noise of one size in each
+run explains, that noise counts. Locked joints are replaced by their means
 before anything is filtered; what the means are off by is the same for a whole run, which no residual shows, and is
 added.
 """
@@ -224,12 +226,12 @@ class _Chain:
         return found
 
     def noise_root(self, sigma: Array) -> Array:
-        """L (b, b) with LLᵀ the covariance of the constants for independent noise of the torques of this size (n,)."""
+        """L (b, b) with LLᵀ the covariance of the constants for independent noise of size (n,) or (T, n)."""
         L = np.zeros((self.equations.base.rank, self.equations.base.rank))
         for joint, inverse in self.inverses.items():  # from the last to the first
             own, behind = _places(self.equations, joint)
             L[own] = -self.carried[joint] @ L[behind]
-            L[np.ix_(own, own)] = sigma[joint] * np.linalg.qr(inverse.T)[1].T
+            L[np.ix_(own, own)] = np.linalg.qr((inverse * sigma[..., joint]).T)[1].T
         return L
 
 
@@ -243,8 +245,9 @@ def _chain(equations: Equations, data: Recording) -> _Chain:
     robot, base, edges = equations.robot, equations.base, (*data.starts, len(data))
     tau = np.asarray(data.tau)
     runs = [(slice(begin, end), _mover(robot, data.q[begin:end])) for begin, end in pairwise(edges)]
-    beta, sigma, still = np.zeros(base.rank), np.full(robot.n, np.nan), np.full(robot.n, np.nan)
-    noise, bodies = np.zeros_like(tau), list[BodyConstants]()
+    beta, sigma, least = np.zeros(base.rank), np.full(robot.n, np.nan), np.full(robot.n, np.nan)
+    filtered = _memory(data)
+    noise, still, bodies = np.zeros_like(tau), np.zeros_like(tau), list[BodyConstants]()
     inverses, carried = dict[int, Array](), dict[int, Array]()
     roots, unsure, share = _encoder_roots(data), np.zeros((robot.n, base.rank)), _NOISE_UNSURE
     for joint in reversed(range(equations.n)):
@@ -281,16 +284,22 @@ def _chain(equations: Equations, data: Recording) -> _Chain:
         beta[own] = inverses[joint] @ tau[:, joint] - carried[joint] @ beta[behind]
         unsure[:, own] = share * (keep @ (excess @ beta).T).T - unsure[:, behind] @ carried[joint].T
         residual = tau[seen, joint] - rows[seen] @ beta
-        variance, noise[seen, joint] = _noise(residual, rows[seen], len(own))
+        variance, noise[seen, joint] = _noise(residual, rows[seen], len(own), filtered)
         sigma[joint] = np.sqrt(variance)
         shaken = sum(float(np.sum((D @ beta) ** 2)) for _, _, D, _ in spread) / len(seen)
-        still[joint] = np.sqrt(np.maximum(variance - shaken, _LEAST_NOISE * variance))
+        least[joint] = np.sqrt(np.maximum(variance - shaken, _LEAST_NOISE * variance))
+        for part, _ in used:
+            size = float(np.mean(noise[part, joint] ** 2))
+            shaken = sum(float(np.mean((D @ beta) ** 2)) for where, _, D, _ in spread if where == part)
+            still[part, joint] = np.sqrt(max(size - shaken, _LEAST_NOISE * size))
         values = dict(zip(names, beta[own].tolist()))
         bodies.append(BodyConstants(label, values, {}, condition, len(seen), float(sigma[joint])))
     movers = tuple(mover for _, mover in runs)
     worst = max((body.condition for body in bodies), default=1.0)
     found = _Chain(equations, edges, movers, inverses, carried, beta, np.zeros(0), sigma, 1.0, worst, {})
-    covariance, memory = _covariance(found, noise, still)
+    for part, _ in runs:  # what was not filtered here may have been elsewhere: each run says
+        still[part] *= np.sqrt(filtered if filtered > 1.0 else solve.memory_of(noise[part]))
+    covariance, memory = _covariance(found, noise, least, still)
     covariance = covariance + _place_covariance(found, data) + unsure.T @ unsure
     std = np.sqrt(np.diag(covariance))
     bodies = [replace(body, std={name: float(std[base.names.index(name)]) for name in body.values}) for body in bodies]
@@ -320,12 +329,22 @@ def _mover(robot: Robot, q: Array) -> int:
     return int(np.argmax(_span(robot, q)))
 
 
-def _covariance(found: _Chain, noise: Array, still: Array) -> tuple[Array, float]:
+def _memory(data: Recording) -> float:
+    """How many samples of white noise repeat each other after preparation's filter; 1.0 where none is known."""
+    known = data.info
+    if not known.get("cutoff"):
+        return 1.0
+    rate, cutoff, order, every = (cast("Any", known[name]) for name in ("rate", "cutoff", "order", "decimate"))
+    return max(1.0, 1.0 / (float(every) * float(noise_gain(rate, cutoff, order)[0, 0])))
+
+
+def _covariance(found: _Chain, noise: Array, still: Array, even: Array) -> tuple[Array, float]:
     """The covariance (b, b) of the constants from the noise of all torques (T, n), and how many samples repeat others.
 
     Sums over blocks of time hold what repeats, what grows with the motion, and what all joints have in common. At least
     the noise of the torques themselves (`still`, standard deviations (n,)) counts as independent; errors of
-    accelerations have both signs within a short time and count less.
+    accelerations have both signs within a short time and count less. What blocks say is weighed against independent
+    noise of one size in each run, its memory in it (`even`, (T, n)).
     """
     b, total = found.equations.base.rank, len(noise)
     root = found.noise_root(found.sigma)
@@ -334,8 +353,9 @@ def _covariance(found: _Chain, noise: Array, still: Array) -> tuple[Array, float
         return white, 1.0
     begin, end = max(pairwise(found.edges), key=lambda edge: edge[1] - edge[0])
     length, _ = solve.block_length(noise[begin:end], np.arange(float(end - begin)), total)
-    least = found.noise_root(still)
-    made, _ = solve.block_covariance(np.eye(b), found.moved(noise, length), least @ least.T, total * noise.shape[1])
+    least, root, sums = found.noise_root(still), found.noise_root(even), found.moved(noise, length)
+    blocks, _ = solve.block_covariance(np.eye(b), sums, least @ least.T, total * noise.shape[1])
+    made = solve.settled(blocks, root @ root.T, solve.alike_blocks(sums.T))
     return made, max(1.0, float(np.mean(np.diag(made) / np.maximum(np.diag(white), 1e-300))))
 
 
@@ -382,17 +402,18 @@ def _missing(robot: Robot, joint: int, names: Sequence[str]) -> str:
     return f"{text}md.one_joint_plan(robot) lists the runs that do, and samples of a run must show its whole motion"
 
 
-def _noise(residual: Array, rows: Array, unknowns: int) -> tuple[float, Array]:
+def _noise(residual: Array, rows: Array, unknowns: int, memory: float) -> tuple[float, Array]:
     """Return (variance of a torque's noise, the part of the residual (N,) that is noise alone).
 
     Errors of the joints behind are in the residual too, but only in directions that their columns span; what lies
     outside is noise. Few samples may leave nothing outside: then the whole residual counts, which is too much. Rows
-    (N, b) are the coefficients of all constants; so many of them were fitted.
+    (N, b) are the coefficients of all constants; so many of them were fitted. What is fitted is slow, and takes as many
+    samples of the noise as repeat each other.
     """
     scale = np.linalg.norm(rows, axis=0)
     full = rows[:, scale > 0] / scale[scale > 0]
     explained, _, rank, _ = np.linalg.lstsq(full, residual, rcond=1e-10)
-    over = len(residual) - int(rank)
+    over = len(residual) - memory * int(rank)
     if over > 0:
         alone = residual - full @ explained
         return float(alone @ alone) / over, alone * np.sqrt(len(residual) / over)

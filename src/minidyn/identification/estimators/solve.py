@@ -199,16 +199,23 @@ def block_sums(scores: Iterable[tuple[Array, bool]], length: int, *, join: bool 
     return np.stack(sums)
 
 
+def alike_blocks(spread: Array) -> Array:
+    """Return how many blocks carry each parameter in effect (b,), at least 6, of their pulls s on it (b, blocks).
+
+    Fourth powers say: 3 (Σ s²)² / Σ s⁴, which is their number for normal sums of equal size.
+    """
+    squares = spread**2
+    alike = 3.0 * squares.sum(axis=1) ** 2 / np.maximum((squares**2).sum(axis=1), 1e-300)
+    return np.asarray(np.clip(alike, 6.0, max(spread.shape[1], 6.0)))
+
+
 def few_blocks(spread: Array) -> Array:
     """Return what standard deviations (b,) are to be multiplied by where few blocks carry a parameter.
 
     Blocks are not alike: those that move most decide a parameter, and what was fitted follows them more than others, so
-    that their residuals are too small. Fourth powers say how many blocks there are in effect: 3 (Σ s²)² / Σ s⁴ for
-    normal sums of equal size, s the pull of each block on each parameter (b, blocks).
+    that their residuals are too small. Pulls are (b, blocks).
     """
-    squares = spread**2
-    alike = 3.0 * squares.sum(axis=1) ** 2 / np.maximum((squares**2).sum(axis=1), 1e-300)
-    alike = np.clip(alike, 6.0, max(spread.shape[1], 6.0))
+    alike = alike_blocks(spread)
     return np.asarray(np.sqrt(alike / (alike - 3.0)))
 
 
@@ -247,6 +254,22 @@ def block_covariance(
         factor = np.sqrt(np.maximum(np.diag(white) / np.maximum(np.diag(clustered), 1e-300), 1.0))
         clustered, ratio = clustered * np.outer(factor, factor), max(ratio, 1.0)
     return np.asarray(clustered, dtype=float), ratio
+
+
+def settled(blocks: Array, even: Array, alike: Array) -> Array:
+    """Return a covariance (b, b) between those of blocks of time and of even noise, the latter as far as chance goes.
+
+    The logarithm of a variance from so many blocks alike (b,) scatters by about sqrt(4 / alike), which is twice the
+    variance of independent normal sums: neighbours and what was fitted are in it. Ratios of both variances that scatter
+    more, over all constants, show that noise is not even, and by as much the blocks count.
+    """
+    one, other = (np.sqrt(np.maximum(np.diag(P), 1e-300)) for P in (even, blocks))
+    ratio = other / one
+    scatter = float(np.mean((2.0 * np.log(ratio)) ** 2))
+    weight = max(0.0, 1.0 - float(np.mean(4.0 / alike)) / max(scatter, 1e-300))
+    std = one * ratio**weight
+    shape = (1.0 - weight) * even / np.outer(one, one) + weight * blocks / np.outer(other, other)
+    return np.asarray(shape * np.outer(std, std))
 
 
 def scaled(products: Array) -> tuple[Array, Array, Array]:
