@@ -50,6 +50,8 @@ from minidyn.identification.estimators.one_joint import identify_one_joint as id
 from minidyn.identification.payload.payload import identify_payload as identify_payload
 from minidyn.identification.tool import identify_tool as identify_tool
 from minidyn.identification.tool import Tool as Tool
+from minidyn.identification.actuators import identify_actuators as identify_actuators
+from minidyn.identification.actuators import Actuators as Actuators
 from minidyn.identification.online import online as online
 from minidyn.identification.online import Online as Online
 from minidyn.identification.diagnostics.essential import essential as essential

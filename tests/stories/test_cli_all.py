@@ -58,6 +58,7 @@ QUICK = {
     "fleet": "{folder}/robot.toml {folder}/log.npz {folder}/other.npz --friction own --output {folder}/fleet",
     "report": "{folder}/estimate.json {folder}/other.npz --output {folder}/report.html",
     "watch": "{folder}/estimate.json {folder}/other.npz --output {folder}/observer.c",
+    "actuators": "{folder}/robot.toml {folder}/servo.npz --kd 3 --output {folder}/servo.toml",
     "tool": "{folder}/robot.toml {folder}/wrench.npz --output {folder}/compensate.c",
     "export": "{folder}/estimate.json --to pinocchio --validate {folder}/other.npz --output {folder}/exported",
     "run": "{folder}/study.toml --init --robot two_link",
@@ -81,6 +82,7 @@ WRONG = {
     "validate": "no_such_estimate.json log.csv",
     "watch": "no_such_estimate.json log.csv",
     "tool": "no_such_robot log.csv",
+    "actuators": "no_such_robot log.csv",
 }
 WITHOUT_INPUT = {"robots", "completion", "demo", "example"}
 
@@ -119,6 +121,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = md.trajectory.fourier(robot, seed=3)
     md.simulate(robot, law, path, 3.0, torque_noise=0.01, payload=load).save(made / "loaded.npz")
     recording = md.read_recording(made / "log.npz", robot)
+    servo = md.Controller("PD", robot, torque=lambda _, q, dq, goal: (60.0 * (goal[0] - q) - 3.0 * dq, {}))
+    held = md.simulate(robot, servo, md.trajectory.fourier(robot, seed=4), 1.0, noise=1e-4).thinned(5)
+    commands = {"q_d": held.telemetry["q_d"]}
+    md.Recording(held.t, held.q, None, joint_names=held.joint_names, telemetry=commands).save(made / "servo.npz")
     felt = np.random.default_rng(0).normal(size=(len(recording), 6)) + 5.0 * np.sin(recording.q[:, :1])
     md.Recording(recording.t, recording.q, None, telemetry={"wrench": felt}).save(made / "wrench.npz")
     md.identify(robot, recording, consistent=False, **OWN).save(made / "estimate.json")

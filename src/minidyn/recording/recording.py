@@ -47,6 +47,9 @@ SIGNALS = ("q", "dq", "ddq", "tau")
 KNOWN_TORQUE = "known_torque"
 """Name of the telemetry that holds torques known before a fit, N m or N at the joint."""
 
+COMMAND = "q_d"
+"""Name of the telemetry (N, n) of commanded positions, rad or m."""
+
 WRENCH = "wrench"
 """Name of the telemetry (N, 6) of a force sensor: forces, N, then moments, N m, in the sensor's own axes."""
 

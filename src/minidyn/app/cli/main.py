@@ -49,6 +49,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Models at work": {
         "watch": ("watch", "Find contacts in logs with a saved estimate."),
+        "actuators": ("actuators", "Find armature, friction and gains of PD-controlled joints."),
         "tool": ("tool", "Find what is behind a force sensor, its bias and mounting."),
     },
     "Whole jobs": {

@@ -14,7 +14,7 @@ from minidyn.notices import Notice, info, look
 from minidyn.recording.read.guess import ColumnName, natural, read_name, same_word, telemetry_columns, time_columns
 from minidyn.recording.read.mapping import UNITS, SignalMap
 from minidyn.recording.read.tables import LogTable
-from minidyn.recording.recording import KNOWN_TORQUE, SIGNALS, WRENCH
+from minidyn.recording.recording import COMMAND, KNOWN_TORQUE, SIGNALS, WRENCH
 
 COLUMNS = info(
     "recording.columns",
@@ -112,28 +112,31 @@ def bind(table: LogTable, given: SignalMap, robot: Robot | None) -> Binding:
                 f"{table.path}: wrench: expected six columns (forces, moments), got {given.wrench!r}"
             )
     if given.known_torque is not None:
-        telemetry[KNOWN_TORQUE] = _known_torque(table, given.known_torque, keys, names, chosen, known)
+        telemetry[KNOWN_TORQUE] = _of_joints(table, KNOWN_TORQUE, given.known_torque, keys, names, chosen, known)
+    if given.command is not None:
+        telemetry[COMMAND] = _of_joints(table, "command", given.command, keys, names, chosen, known)
     return Binding(names, signals, time, given.time_unit or unit, run, telemetry, tuple(notices), units)
 
 
-def _known_torque(
+def _of_joints(
     table: LogTable,
+    what: str,
     wish: Any,
     keys: Sequence[Key],
     names: Sequence[str],
     chosen: Sequence[Key],
     known: Sequence[str],
 ) -> tuple[str, ...]:
-    """Return the column of known torque of each joint of the recording, "" where it has none."""
+    """Return the column of a further signal of each joint of the recording, "" where it has none."""
     if isinstance(wish, Mapping):
         for joint in wish:
             if joint not in names:
-                raise DescriptionError(f"{table.path}: known_torque: no joint {joint!r}{near_names(str(joint), names)}")
-        return tuple(_one(table, wish[name], KNOWN_TORQUE) if name in wish else "" for name in names)
-    listed = _explicit(table, wish, KNOWN_TORQUE, known)
+                raise DescriptionError(f"{table.path}: {what}: no joint {joint!r}{near_names(str(joint), names)}")
+        return tuple(_one(table, wish[name], what) if name in wish else "" for name in names)
+    listed = _explicit(table, wish, what, known)
     if len(listed) != len(keys):
         raise DescriptionError(
-            f"{table.path}: known_torque names {len(listed)} columns for {len(keys)} joints ({_short(listed)}); "
+            f"{table.path}: {what} names {len(listed)} columns for {len(keys)} joints ({_short(listed)}); "
             "{joint: column} names those of some joints"
         )
     of_key = dict(zip(keys, listed))

@@ -82,6 +82,8 @@ class SignalOptions(TypedDict, total=False):
             as telemetry "known_torque", which `md.identify` subtracts.
         wrench: Six columns of a force sensor, forces (N) then moments (N m), read as telemetry "wrench"; None: from
             their names (fx ... tz, force_x ... torque_z, wrench.force.x ...), of a bag its topic of WrenchStamped.
+        command: Columns of commanded positions, rad or m, one per joint or {joint: column}, read as telemetry "q_d",
+            which `md.identify_actuators` needs.
         motor_side: Signals measured on the motor side: True, False or a list; None: all where ratios are given.
             True without ratios: the robot's own gear ratios and coupling.
         header: Whether the first line of a CSV names the columns; None: it does where it is no row of numbers.
@@ -111,6 +113,7 @@ class SignalOptions(TypedDict, total=False):
     currents_as_torque: bool
     known_torque: Columns | Mapping[str, str | int] | None
     wrench: Columns | None
+    command: Columns | Mapping[str, str | int] | None
     motor_side: bool | Sequence[str] | None
     header: bool | None
     delimiter: str | None

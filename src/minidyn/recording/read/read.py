@@ -108,8 +108,8 @@ def read_recording(
         executor: Any of concurrent.futures, whose workers open logs that stay on disk (docs/clusters.md).
         **options: How columns are understood, by keyword; each is explained at `SignalOptions`: time, time_unit, rate,
             q, dq, ddq, use_ddq, tau, joints, units, offset, sign, gear_ratio, coupling, torque_coupling, drive_gain,
-            drive_gain_covariance, currents_as_torque, known_torque, wrench, motor_side, header, delimiter, topic,
-            run, together.
+            drive_gain_covariance, currents_as_torque, known_torque, wrench, command, motor_side, header, delimiter,
+            topic, run, together.
 
     Returns:
         Recording, or LazyRecording where `lazy`.
@@ -122,7 +122,7 @@ def read_recording(
     given = SignalMap.of(options, None if mapping is None else Path(mapping))
     files = log_files(paths)
     # telemetry stays with recordings in memory alone
-    lazy = lazy and given.known_torque is None and given.wrench is None
+    lazy = lazy and given.known_torque is None and given.wrench is None and given.command is None
     if on_error not in ON_ERROR:
         raise UnknownName("on_error", on_error, ON_ERROR)
     if not files:
