@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
+import types
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,99 +17,132 @@ import minidyn as md
 from conftest import count
 from minidyn.app.cli.main import main
 from minidyn.errors import UnknownName
-from minidyn.identification.actuators import _Problem
+from minidyn.identification.servo_loop import ServoLoop
 from minidyn.recording.recording import COMMAND
 
-TRUE = {"Ia": 0.1, "Fv": 0.2, "Fc": 0.4, "Fo": 0.1}
-KP, KD, LATE, NOISE = 60.0, 3.0, 0.004, 2e-4
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from actuators import simulated
+
+TRUE = {"armature": 0.1, "viscous": 0.2, "coulomb": 0.4, "bias": 0.1, "kp": 60.0}
+SYMBOLS = {"Ia": 0.1, "Fv": 0.2, "Fc": 0.4, "Fo": 0.1}
+KP, KD, LATE, NOISE = 60.0, 3.0, 0.0043, 3e-4
 
 
-def servo(name: str = "two_link") -> Any:
+def servo() -> Any:
     """A robot with drives, whose links are known."""
-    robot = md.load(name).with_drives(True, ("viscous", "coulomb", "offset"))
-    return robot.with_parameters([TRUE.get(c.symbol, v) for c, v in zip(robot.layout.columns, robot.parameters)])
+    robot = md.load("two_link").with_drives(True, ("viscous", "coulomb", "offset"))
+    return robot.with_parameters([SYMBOLS.get(c.symbol, v) for c, v in zip(robot.layout.columns, robot.parameters)])
 
 
-def recorded(robot: Any, seed: int, seconds: float = 2.0) -> Any:
-    """Positions of a servo arm and its commands, which act late, 200 a second."""
+@cache
+def recorded(seed: int) -> Any:
+    """Positions of a servo arm and its commands, which act late, 200 a second, by small steps of another simulator."""
+    robot = servo().with_drives(False, ())
     motion = md.trajectory.fourier(robot, seed=seed, period=2.0, speed=3.0)
-
-    def late(t: Any) -> Any:
-        return motion(np.maximum(np.asarray(t) - LATE, 0.0))
-
-    law = md.Controller("PD", robot, torque=lambda _, q, dq, goal: (KP * (goal[0] - q) - KD * dq, {}))
-    log = md.simulate(robot, law, late, seconds, noise=NOISE, seed=seed, control="continuous").thinned(5)
-    commands = motion(log.t)[0]
-    return md.Recording(log.t, log.q, None, joint_names=log.joint_names, telemetry={COMMAND: commands})
+    true = {name: np.full((1, 2), value) for name, value in (TRUE | {"kd": KD}).items()} | {"delay": np.array([LATE])}
+    t, command, q = simulated(robot, true, [motion], 1.2, 5e-4)
+    noise = NOISE * np.random.default_rng(seed).normal(size=q[0].shape)
+    return md.Recording(t, q[0] + noise, None, telemetry={COMMAND: command[0], "q_true": q[0]})
 
 
-def test_the_gradient_is_that_of_finite_differences() -> None:
-    robot = servo("scara").with_drives(False, ())
-    log = recorded(servo("scara"), 1, 0.3)
-    problem = _Problem(robot, log, {"kd": np.full(robot.n, KD)}, None, 0.05)
-    theta = np.concatenate([np.full(robot.n, v) for v in (0.02, 0.05, 0.08, 0.02, KP)] + [[0.0043]])
-    first = np.concatenate([log.q[0], np.full(robot.n, 0.1)])
-    _, S = problem.simulated(theta, first)
-    both = np.concatenate([theta, first])
-    for k in range(len(both)):
-        h = 1e-6 * max(abs(both[k]), 0.1) if k != len(theta) - 1 else 1e-7
-        ends = [both + s * h * np.eye(len(both))[k] for s in (1, -1)]
-        ahead, behind = (problem.simulated(end[: len(theta)], end[len(theta) :])[0] for end in ends)
-        expected = (ahead - behind) / (2 * h)
-        np.testing.assert_allclose(S[:, :, k], expected, atol=2e-5 * np.abs(expected).max() + 1e-9)
+def test_the_loop_moves_as_that_of_small_steps() -> None:
+    log = recorded(1)
+    loop = ServoLoop(servo().with_drives(False, ()), log.t, log.telemetry[COMMAND], np.full(2, KD), first=0, held=False)
+    theta = np.append(np.repeat(list(TRUE.values()), 2), LATE)
+    true = log.telemetry["q_true"]
+    assert np.sum(np.diff(np.sign(np.diff(true, axis=0)), axis=0) != 0) > 3  # friction reverses
+    made, _ = loop.simulated(theta, np.concatenate([true[0], np.zeros(2)]))
+    np.testing.assert_allclose(made, true, atol=0.1 * NOISE)
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_the_gradient_is_that_of_finite_differences(held: bool) -> None:
+    t = np.arange(50) / 200
+    command = np.stack([0.06 * np.sin(30 * t), 0.05 * np.cos(23 * t)], axis=1)
+    robot = servo().with_drives(False, ()).with_gravity([0.0, 0.0, 0.0])
+    loop = ServoLoop(robot, t, command, np.full(2, KD), first=2, held=held)
+    theta = np.array([0.5, 0.2, 40.0, 20.0, 20.0, 10.0, 1.0, -2.0, 2000.0, 900.0, LATE])
+    loop.parts, both = 2, np.append(theta, [0.01, 0.05, 0.5, -0.2])
+    q, S = loop.simulated(both[:11], both[11:])
+    still = np.diff(q, axis=0) == 0.0
+    assert (np.diff(still.astype(int), axis=0) != 0).sum() >= 2  # joints stop, stick and break away
+    rng = np.random.default_rng(0)
+    for _ in range(count(3, 30)):
+        along = rng.normal(size=len(both)) * np.maximum(np.abs(both), 0.01)
+        ends = [both + h * along for h in (1e-7, -1e-7)]
+        ahead, behind = (loop.simulated(end[:11], end[11:])[0] for end in ends)
+        expected = (ahead - behind) / 2e-7
+        np.testing.assert_allclose(S @ along, expected, atol=1e-5 * np.abs(expected).max())
 
 
 def test_values_are_true_within_their_deviations() -> None:
-    robot = servo()
-    apart = []
-    for seed in range(count(2, 100)):
-        found = md.identify_actuators(robot, recorded(robot, seed + 1), {"kd": KD})
-        true = {"armature": 0.02, "viscous": 0.05, "coulomb": 0.08, "bias": 0.02, "kp": KP}
-        for name, value in true.items():
+    robot, apart = servo(), []
+    for seed in range(1, 1 + count(1, 100)):
+        found = md.identify_actuators(robot, recorded(seed), {"kd": KD})
+        assert not found.notices
+        for name, value in TRUE.items():
             apart += ((getattr(found, name) - value) / found.std[name]).tolist()
         apart.append((found.delay - LATE) / found.std["delay"])
         assert found.error.max() < 1.2 * NOISE
-        np.testing.assert_allclose(found.armature, 0.02, rtol=0.1)
-        np.testing.assert_allclose(found.coulomb, 0.08, rtol=0.1)
-    assert np.mean(np.abs(apart) <= 2) > 0.85
+        np.testing.assert_allclose(found.armature, TRUE["armature"], rtol=0.2)
+    assert np.mean(np.abs(apart) <= 2) >= (0.95 if len(apart) > 100 else 0.8)
     assert np.abs(apart).max() < 5
 
 
-def test_known_gains_and_delay_are_kept_and_the_robot_gets_its_drives(tmp_path: Path) -> None:
-    robot = servo()
-    log = recorded(robot, 3, 1.5)
-    found = md.identify_actuators(robot, log, {"kp": KP, "kd": [KD, KD]}, command_delay=LATE)
-    assert found.delay == LATE
-    assert not found.std["kp"].any()
-    made = found.on()
-    assert made.drive_terms(0).keys() == servo().drive_terms(0).keys()
-    np.testing.assert_allclose(made.parameters, robot.parameters, atol=0.01)
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """What the shell writes, and what Python finds."""
+    folder, robot, log = tmp_path_factory.mktemp("actuators"), servo(), recorded(1)
     names = ",".join(["t", *(f"q_{n}" for n in robot.joint_names), *(f"cmd_{n}" for n in robot.joint_names)])
     table = np.column_stack([log.t, log.q, log.telemetry[COMMAND]])
-    np.savetxt(tmp_path / "log.csv", table, delimiter=",", header=names, comments="")
-    md.save(robot, tmp_path / "robot.toml")
-    words = ["actuators", str(tmp_path / "robot.toml"), str(tmp_path / "log.csv"), "--command", "cmd_*"]
-    words += [
-        "--kp",
-        "20",
-        "--kd",
-        "0.6",
-        "--command-delay",
-        "0.004",
-        "--output",
-        str(tmp_path / "made.toml"),
-        "--json",
-    ]
-    done = CliRunner().invoke(main, words)
+    np.savetxt(folder / "log.csv", table, delimiter=",", header=names, comments="")
+    md.save(robot, folder / "robot.toml")
+    words = f"actuators {folder}/robot.toml {folder}/log.csv --command cmd_* --kp 60 --kd 3 --command-delay 0.0043"
+    done = CliRunner().invoke(main, [*words.split(), "--output", str(folder / "made"), "--json"])
     assert done.exit_code == 0, done.output
-    joints = json.loads(done.stdout)["joints"]
-    assert joints[robot.joint_names[0]]["armature"] == pytest.approx(found.armature[0], rel=1e-4)
-    np.testing.assert_allclose(md.load(tmp_path / "made.toml").parameters, made.parameters, rtol=1e-4)
+    return folder / "made", json.loads(done.stdout)
 
 
-def test_what_it_refuses() -> None:
-    robot = servo()
-    log = recorded(robot, 1, 0.6)
+def test_known_gains_and_delay_are_kept_and_the_robot_gets_its_drives(files: tuple[Path, Any]) -> None:
+    folder, told = files
+    assert told["delay"] == LATE
+    joints = list(told["joints"].values())
+    assert [joint["kp"] for joint in joints] == [KP, KP]
+    assert not any(joint["std"]["kp"] for joint in joints)
+    assert {Path(file).name for file in told["files"]} >= {"robot.toml", "robot.xml", "isaac_lab.py"}
+    missing = {note["data"]["target"]: set(note["data"]["missing"]) for note in told["notices"]}
+    assert missing == {"toml": {"gains", "delay"}, "isaac": {"offset"}}
+    made = md.load(folder / "robot.toml")
+    assert made.drive_terms(0).keys() == servo().drive_terms(0).keys()
+    np.testing.assert_allclose(made.parameters, servo().parameters, atol=0.02)
+
+
+def test_mujoco_and_isaac_lab_read_them(files: tuple[Path, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    mujoco = pytest.importorskip("mujoco")
+    folder, told = files
+    values = {name: np.array([joint[name] for joint in told["joints"].values()]) for name in TRUE}
+    model = mujoco.MjModel.from_xml_path(str(folder / "robot.xml"))
+    for field, name in (("armature", "armature"), ("damping", "viscous"), ("frictionloss", "coulomb")):
+        np.testing.assert_allclose(getattr(model, f"dof_{field}").ravel(), values[name], rtol=1e-9)
+    np.testing.assert_allclose(model.actuator_delay, LATE)
+    data = mujoco.MjData(model)
+    data.qpos[:], data.qvel[:] = [0.3, -0.2], [0.5, 1.0]
+    mujoco.mj_forward(model, data)  # commands have not arrived: they are zero
+    np.testing.assert_allclose(data.actuator_force, -KP * data.qpos - KD * data.qvel - values["bias"], rtol=1e-9)
+    fake = types.ModuleType("isaaclab.actuators")
+    fake.ImplicitActuatorCfg = fake.DelayedPDActuatorCfg = dict  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "isaaclab", types.ModuleType("isaaclab"))
+    monkeypatch.setitem(sys.modules, "isaaclab.actuators", fake)
+    space: dict[str, Any] = {}
+    exec(compile((folder / "isaac_lab.py").read_text(), "isaac_lab.py", "exec"), space)  # noqa: S102
+    for made in (space["ACTUATORS"]["identified"], space["delayed"](0.001)["identified"]):
+        assert list(made["stiffness"].values()) == [KP, KP]
+        np.testing.assert_allclose(list(made["armature"].values()), values["armature"], rtol=1e-9)
+    assert space["delayed"](0.001)["identified"]["min_delay"] == 4
+
+
+def test_what_it_refuses(tmp_path: Path) -> None:
+    robot, log = servo(), recorded(1)
     bare = md.Recording(log.t, log.q, None, joint_names=log.joint_names)
     with pytest.raises(md.MinidynError, match="commands"):
         md.identify_actuators(robot, bare)

@@ -1,32 +1,37 @@
 """Actuator values from encoders alone: joints under PD control, commanded and measured positions, no torques.
 
-    M(q) ddq + h(q, dq) + Ia ddq + Fv dq + Fc s(dq) + Fo = kp (q_d(t - delay) - q) - kd dq
+    M(q) ddq + h(q, dq) + Ia ddq + Fv dq + Fc sign(dq) + Fo = kp (q_d(t - delay) - q) - kd dq
 
 M and h are those of the links, which the robot's file knows; armature, friction, bias, one delay and, where they are
-not known, gains are found by simulating the closed loop and comparing positions. The gradient is exact: sensitivities
-S = ∂(q, dq)/∂θ go through the same Runge-Kutta steps as the state, with derivatives of inverse dynamics from the graph,
-M dS̈ = ∂τ - ∂ID. The sign s is smoothed, dq / √(dq² + w²), so that the gradient exists.
+not known, gains are found by simulating the closed loop (`servo_loop.py`) and comparing positions. Two things that look
+harmless bias armature and friction by more than their deviations: a sign of friction that is smoothed, and commands
+that are interpolated linearly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
+from scipy.optimize import lsq_linear
 
 from minidyn.arrays import Array
+from minidyn.codegen.files import save
 from minidyn.control.controller import gain_vector
-from minidyn.dynamics.record import record, without_unknowns
-from minidyn.errors import MinidynError, UnknownName
+from minidyn.errors import DescriptionError, MinidynError, UnknownName
+from minidyn.files import check_outputs, new_folder
 from minidyn.formats.load import RobotLike, as_robot
-from minidyn.graph.derivative import jacobian
-from minidyn.graph.targets.native.kernel import compile_function
+from minidyn.formats.side_file import SIDE
 from minidyn.identification.estimators.solve import memory_of
+from minidyn.identification.export import CANNOT_SAY, TARGETS, Exported, consumer
 from minidyn.identification.rows.pieces import stacked
+from minidyn.identification.servo_loop import ServoLoop
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, look
 from minidyn.recording.ready import RecordingLike, as_recording, in_robot_order, prepare
@@ -46,9 +51,10 @@ NOT_SETTLED = look(
     "Check gains, units and signs; begin with gains that are roughly right.",
 )
 
+_TARGETS = ("toml", "mujoco", "isaac", "urdf")
 _STEPS = 40
-_RATE = 1.0  # largest product of step and friction's slope over inertia
-_MOST = 8  # steps of integration between two samples
+_SETTLED = 1e-3  # of a log-likelihood: less than a thirtieth of a standard deviation
+_LATEST = 0.1  # s: the longest delay that is looked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +99,54 @@ class Actuators:
                 phi[column.index] = values[column.symbol][places[column.joint]]
         return made.with_parameters(phi)
 
+    def export(self, path: str | os.PathLike[str], to: Iterable[str] | str | None = None) -> Exported:
+        """Write the robot with these drives and gains for other programs.
+
+        Args:
+            path: A file, whose ending chooses (.toml, .urdf, .xml: MuJoCo, .py: Isaac Lab), or a folder.
+            to: For a folder, some of "toml", "urdf", "mujoco", "isaac"; None: all but "urdf".
+        """
+        target = Path(path)
+        endings = {Path(TARGETS[name]).suffix: name for name in _TARGETS}
+        if target.suffix.lower() in endings and not target.is_dir():
+            if to is not None:
+                raise DescriptionError(f"{target}: the ending chooses the format; to= is for a folder")
+            check_outputs([target], [self.robot.source])
+            return Exported(*self._written(endings[target.suffix.lower()], target))
+        asked = [to] if isinstance(to, str) else list(_TARGETS[:3] if to is None else to)
+        for name in asked:
+            if name not in _TARGETS:
+                raise UnknownName("format", name, _TARGETS)
+        files: list[Path] = []
+        notices: list[Notice] = []
+        with new_folder(target, inputs=[self.robot.source]) as folder:
+            for name in asked:
+                made, told = self._written(name, folder / TARGETS[name])
+                files += [target / file.name for file in made]
+                notices += told
+        return Exported(tuple(files), tuple(notices))
+
+    def _written(self, name: str, path: Path) -> tuple[tuple[Path, ...], tuple[Notice, ...]]:
+        """Write one file, and its side file where it needs one; return what its format cannot say."""
+        robot, joints, missing = self.on(), self.robot.joint_names, dict[str, list[str]]()
+        gains = {joint: (float(kp), float(kd)) for joint, kp, kd in zip(joints, self.kp, self.kd)}
+        late = {"delay": list(joints)} if self.delay > 0 else {}
+        if name == "mujoco":
+            from minidyn.formats.mjcf.write import knows_delays, write_mjcf
+
+            write_mjcf(robot, path, gains=gains, delay=self.delay)
+            missing = {} if knows_delays() else late
+        elif name == "isaac":
+            missing = consumer("isaac").write(robot, path, gains, self.delay).missing
+        else:
+            save(robot, path)
+            missing = {"gains": list(joints)} | late
+        missing = {what: who for what, who in missing.items() if who}
+        text = f"{path.name} cannot say ({name}): {', '.join(missing)}"
+        beside = path.with_name(path.name + SIDE)
+        files = (path, beside) if beside.is_file() else (path,)
+        return files, (CANNOT_SAY(text, target=name, file=path.name, missing=missing),) if missing else ()
+
     def table(self) -> str:
         """Return a Markdown table, one row a joint."""
         names = (*TERMS, "kp", "kd")
@@ -122,17 +176,19 @@ def identify_actuators(
     gains: Mapping[str, ArrayLike] | None = None,
     *,
     command_delay: float | None = None,
-    standstill: float = 0.02,
+    held: bool = False,
 ) -> Actuators:
     """Return armature, friction, bias, delay and gains of joints under PD control, from positions alone.
 
     Args:
         robot: The robot: its links' parameters are taken as known, its drives are not.
         recording: Measured positions and, as telemetry "q_d" (N, n), commanded ones; or its path.
-        gains: {"kp": ..., "kd": ...}, a number or one for each joint, N m/rad and N m s/rad. Without kp it is found;
-            without kd damping of the loop is part of `viscous`, from which positions cannot tell it.
+        gains: {"kp": ..., "kd": ...}, a number or one for each joint, N m/rad and N m s/rad. Without kp it is found,
+            as far as torques of the links show the scale; without kd damping of the loop is part of `viscous`, from
+            which positions cannot tell it.
         command_delay: Seconds by which commands act late, where known; None: found.
-        standstill: Speed over which Coulomb friction reverses, rad/s or m/s.
+        held: Commands act as steps, each until the next one comes; False: smoothly, as samples of a motion. A smooth
+            motion whose commands are held looks the same, half a sample later.
 
     Raises:
         MinidynError: There are no commands.
@@ -153,149 +209,106 @@ def identify_actuators(
         if name not in ("kp", "kd"):
             raise UnknownName("gain", name, ("kp", "kd"))
     given = {name: gain_vector(name, value, model.n) for name, value in known.items()}
-    problem = _Problem(model, log, given, command_delay, float(standstill))
+    problem = _Problem(model, log, given, command_delay, held)
     return problem.solved()
 
 
 class _Problem:
-    """The closed loop with its unknowns: armature, viscous, coulomb, bias, kp of all joints, delay, first states."""
+    """A log and the loop that is to give its positions, with the unknowns of `ServoLoop`; some may be known."""
 
     def __init__(
-        self, robot: Robot, log: Recording, gains: Mapping[str, Array], delay: float | None, width: float
+        self, robot: Robot, log: Recording, gains: Mapping[str, Array], delay: float | None, held: bool
     ) -> None:
-        self.robot, self.log, self.width, self.n = robot, log, width, robot.n
-        phi = without_unknowns(robot, "inverse_dynamics", robot.parameters)
-        inverse = record(robot, "inverse_dynamics", parameters=phi)
-        self.inverse = compile_function(inverse)
-        self.slopes = [compile_function(jacobian(inverse, name)) for name in ("q", "dq")]
-        self.inertia = compile_function(record(robot, "inertia_matrix", parameters=phi))
-        n = robot.n
-        self.kd = gains.get("kd", np.zeros(n))
+        n, self.robot, self.n = robot.n, robot, robot.n
         self.free = np.ones(5 * n + 1, dtype=bool)
         self.begin = np.zeros(5 * n + 1)
         if "kp" in gains:
             self.free[4 * n : 5 * n], self.begin[4 * n : 5 * n] = False, gains["kp"]
+        self.latest = min(_LATEST, 0.1 * (log.t[-1] - log.t[0])) if delay is None else delay
         if delay is not None:
             self.free[-1], self.begin[-1] = False, delay
-        self.command = np.asarray(log.telemetry[COMMAND], dtype=float)
+        # what was commanded before the log is not known: it begins when its first command has surely arrived
+        self.log, self.skip = log, int(np.searchsorted(log.t, log.t[0] + self.latest))
+        self.q, self.command = log.q[self.skip :], np.asarray(log.telemetry[COMMAND], dtype=float)
+        kd = gains.get("kd", np.zeros(n))
+        self.loop = ServoLoop(robot, log.t, self.command, kd, first=self.skip, held=held)
 
-    def start(self) -> Array:
-        """Return values to begin with: least squares on the equation of motion with differentiated positions."""
-        n, theta = self.n, self.begin.copy()
+    def start(self) -> tuple[Array, Array]:
+        """Return values and a state to begin with: least squares on the equation of motion, positions differentiated.
+
+        Of delays of whole samples the one that fits best counts.
+        """
+        n, t = self.n, self.log.t
         made = prepare(self.robot, self.log, decimate=1, trim=False)
-        edge = max(1, len(self.log) // 50)
+        edge = max(self.skip, len(t) // 50, 1)
         q, dq, ddq = (np.asarray(part)[edge:-edge] for part in (made.q, made.dq, made.ddq))
-        rest = self.inverse(q, dq, ddq)
-        smooth = dq / np.sqrt(dq**2 + self.width**2)
-        for j in range(n):
-            away = q[:, j] - self.command[edge:-edge, j]
-            columns = [ddq[:, j], dq[:, j], smooth[:, j], np.ones(len(q)), away]
-            wanted = [k for k in range(5) if self.free[k * n + j]]
-            side = -rest[:, j] - self.kd[j] * dq[:, j] - (0.0 if 4 in wanted else theta[4 * n + j] * away)
-            X = np.column_stack([columns[k] for k in wanted])
-            size = np.linalg.norm(X, axis=0)
-            theta[[k * n + j for k in wanted]] = np.linalg.lstsq(X / size, side, rcond=None)[0] / size
-        return self.bounded(theta)
+        rest = self.loop.inverse(q, dq, ddq)
+        step = float(np.median(np.diff(t)))
+        free = self.free[-1]
+        best = (np.inf, self.begin)
+        for delay in np.arange(0.0, self.latest + step / 2, step) if free else [self.begin[-1]]:
+            theta, misfit = self.begin.copy(), 0.0
+            theta[-1] = delay
+            for j in range(n):
+                away = q[:, j] - np.interp(t[edge:-edge] - delay, t, self.command[:, j])
+                columns = [ddq[:, j], dq[:, j], np.sign(dq[:, j]), np.ones(len(q)), away]
+                wanted = [k for k in range(5) if self.free[k * n + j]]
+                side = -rest[:, j] - self.loop.kd[j] * dq[:, j] - (0.0 if 4 in wanted else theta[4 * n + j] * away)
+                X = np.column_stack([columns[k] for k in wanted])
+                size = np.linalg.norm(X, axis=0) + 1e-300
+                # what cannot be negative is bounded: viscous friction would undo kd where links are light
+                least = [-np.inf if k == 3 else 0.0 for k in wanted]
+                found = lsq_linear(X / size, side, (least, np.inf)).x / size
+                theta[[k * n + j for k in wanted]] = found
+                misfit += float(np.log(np.sum((side - X @ found) ** 2) / max(theta[4 * n + j], 1e-9) ** 2 + 1e-300))
+            if misfit < best[0]:
+                best = (misfit, theta)
+        theta = best[1].copy()
+        # an oscillation of the loop takes a dozen samples at least
+        theta[:n] = np.maximum(
+            theta[:n], theta[4 * n : 5 * n] * (2 * step) ** 2 - np.diag(self.loop.inertia(self.q[0]))
+        )
+        return self.bounded(theta), np.concatenate([self.q[0], np.asarray(made.dq)[self.skip]])
 
-    def bounded(self, theta: Array) -> Array:
-        """Return values with what cannot be negative put to (nearly) zero."""
+    def bounded(self, theta: Array, before: Array | None = None) -> Array:
+        """Return values with what cannot be negative put to (nearly) zero.
+
+        Armature and kp change at most threefold from those before: a loop without inertia is stiff.
+        """
         n, made = self.n, theta.copy()
         for k, least in ((0, 1e-5), (1, 0.0), (2, 0.0), (4, 1e-6)):
-            made[k * n : (k + 1) * n] = np.maximum(made[k * n : (k + 1) * n], least)
-        made[-1] = max(made[-1], 0.0)
+            part = slice(k * n, (k + 1) * n)
+            made[part] = np.maximum(made[part], least)
+            if before is not None and k in (0, 4):
+                made[part] = np.clip(made[part], before[part] / 3, 3 * before[part])
+        made[-1] = min(max(made[-1], 0.0), self.latest)
         return made
-
-    def simulated(self, theta: Array, first: Array) -> tuple[Array, Array]:
-        """Return positions (N, n) of the closed loop, and their derivatives (N, n, 5n + 1 + 2n) by all unknowns."""
-        n, t = self.n, self.log.t
-        p = 5 * n + 1 + 2 * n
-        Ia, Fv, Fc, Fo, kp = theta[:-1].reshape(5, n)
-        q, v = first[:n].copy(), first[n:].copy()
-        Sq, Sv = np.zeros((n, p)), np.zeros((n, p))
-        Sq[:, 5 * n + 1 : 6 * n + 1] = Sv[:, 6 * n + 1 :] = np.eye(n)
-        every, found = np.empty((len(t), n)), np.empty((len(t), n, p))
-        every[0], found[0] = q, Sq
-        own = np.arange(n)
-        steps = np.diff(t)
-        lightest = np.diag(self.inertia(q)) + Ia
-        stiff = float(np.max((Fc / self.width + Fv + self.kd) / lightest))
-        parts = int(np.clip(np.ceil(float(steps.max()) * stiff / _RATE), 1, _MOST))
-        grid = np.concatenate(
-            [t[:-1, None] + steps[:, None] * (np.arange(2 * parts) / (2 * parts)), [[t[-1]] * 2 * parts]]
-        )
-        when = np.append(grid[:-1].ravel(), t[-1]) - theta[-1]
-        u = np.column_stack([np.interp(when, t, self.command[:, j]) for j in range(n)])
-        place = np.clip(np.searchsorted(t, when, side="right") - 1, 0, len(t) - 2)
-        du = (self.command[place + 1] - self.command[place]) / steps[place, None]
-        du[when < t[0]] = 0.0
-
-        def slope(q: Array, v: Array, Sq: Array, Sv: Array, k: int) -> tuple[Array, Array]:
-            size = np.sqrt(v * v + self.width**2)
-            s = v / size
-            tau = kp * (u[k] - q) - self.kd * v - Fv * v - Fc * s - Fo
-            A = self.inertia(q) + np.diag(Ia)
-            a = np.linalg.solve(A, tau - self.inverse(q, v, np.zeros(n)))
-            by_q, by_v = self.slopes[0](q, v, a), self.slopes[1](q, v, a)
-            by_q[own, own] += kp
-            by_v[own, own] += self.kd + Fv + Fc * (self.width**2 / size**3)
-            right = -(by_q @ Sq) - by_v @ Sv
-            for block, column in enumerate((-a, -v, -s, -np.ones(n), u[k] - q)):
-                right[own, block * n + own] += column
-            right[:, 5 * n] -= kp * du[k]
-            return a, np.linalg.solve(A, right)
-
-        for k, step in enumerate(steps):
-            h = step / parts
-            for part in range(parts):
-                at = 2 * (k * parts + part)
-                a1, S1 = slope(q, v, Sq, Sv, at)
-                v2, V2 = v + h / 2 * a1, Sv + h / 2 * S1
-                a2, S2 = slope(q + h / 2 * v, v2, Sq + h / 2 * Sv, V2, at + 1)
-                v3, V3 = v + h / 2 * a2, Sv + h / 2 * S2
-                a3, S3 = slope(q + h / 2 * v2, v3, Sq + h / 2 * V2, V3, at + 1)
-                v4, V4 = v + h * a3, Sv + h * S3
-                a4, S4 = slope(q + h * v3, v4, Sq + h * V3, V4, at + 2)
-                q, v = q + h / 6 * (v + 2 * (v2 + v3) + v4), v + h / 6 * (a1 + 2 * (a2 + a3) + a4)
-                Sq, Sv = Sq + h / 6 * (Sv + 2 * (V2 + V3) + V4), Sv + h / 6 * (S1 + 2 * (S2 + S3) + S4)
-            every[k + 1], found[k + 1] = q, Sq
-            if not np.isfinite(q).all() or np.abs(q).max() > 1e6:
-                every[k + 1 :], found[k + 1 :] = np.nan, np.nan
-                break
-        return every, found
 
     def solved(self) -> Actuators:
         """Return the values at which simulated positions are nearest to the measured ones."""
-        n, theta = self.n, self.start()
+        n = self.n
+        trial = self.start()
         free = np.append(self.free, np.ones(2 * n, dtype=bool))
-        slope = (self.log.q[min(5, len(self.log) - 1)] - self.log.q[0]) / (
-            self.log.t[min(5, len(self.log) - 1)] - self.log.t[0]
-        )
-        first = np.concatenate([self.log.q[0], slope])
-        damping, best = 1e-3, (np.inf, theta, first, np.zeros(0), np.zeros(0))
-        trial, settled = (theta, first), False
+        damping, settled = 1e-3, False
+        best = (np.inf, *trial, np.zeros(0), np.zeros(0))
         for _ in range(_STEPS):
-            q, S = self.simulated(*trial)
-            left = self.log.q - q
-            cost = float(np.sum(left**2)) if np.isfinite(left).all() else np.inf
+            self.loop.finer(trial[0], self.q[0])
+            q, S = self.loop.simulated(*trial)
+            left = self.q - q
+            # the likelihood where each joint's noise is its own
+            cost = float(np.sum(np.log(np.sum(left**2, axis=0) + 1e-300))) * len(left)
             if cost < best[0]:
-                settled = best[0] - cost < 1e-9 * cost
-                best, damping = (cost, *trial, left, S[:, :, free]), max(damping / 5, 1e-9)
+                settled = best[0] - cost < _SETTLED
+                best, damping = (cost, *trial, left, S[:, :, free]), max(damping / 10, 1e-9)
             else:
-                damping *= 5
-            if settled or damping > 1e8 or not np.isfinite(best[0]):
+                damping *= 10
+            if settled or damping > 1e6 or not np.isfinite(best[0]):
                 break
             _, theta, first, left, S = best
-            sigma = np.sqrt(np.mean(left**2, axis=0)) + 1e-12
-            J, r = (S / sigma[:, None]).reshape(-1, S.shape[2]), (left / sigma).ravel()
-            size = np.maximum(np.linalg.norm(J, axis=0), 1e-12)
-            k = J.shape[1]
-            R, z, _ = stacked(
-                [np.column_stack([J / size, r]), np.column_stack([np.sqrt(damping) * np.eye(k), np.zeros(k)])]
-            )
             change = np.zeros(len(free))
-            change[free] = solve_triangular(R, z) / size
-            trial = self.bounded(theta + change[: 5 * n + 1]), first + change[5 * n + 1 :]
-            if np.allclose(trial[0], theta, rtol=1e-9, atol=1e-12):
+            change[free], gain = _step(left, S, damping)
+            trial = self.bounded(theta + change[: 5 * n + 1], theta), first + change[5 * n + 1 :]
+            if gain < _SETTLED / 10:
                 settled = True
                 break
         if not np.isfinite(best[0]):
@@ -305,7 +318,7 @@ class _Problem:
     def result(self, theta: Array, first: Array, left: Array, S: Array, settled: bool) -> Actuators:
         """Return the values with their deviations; residuals that repeat each other are counted once."""
         n = self.n
-        memory = np.minimum(memory_of(left, self.log.starts), len(left) / 30)
+        memory = np.minimum(memory_of(left, (0,)), len(left) / 30)
         sigma = np.sqrt(np.sum(left**2, axis=0) / max(1.0, len(left) - S.shape[2] / n)) + 1e-15
         J = (S / (sigma * np.sqrt(memory))[:, None]).reshape(-1, S.shape[2])
         size = np.maximum(np.linalg.norm(J, axis=0), 1e-12)
@@ -325,15 +338,29 @@ class _Problem:
         ]
         if loose:
             notices.append(LOOSE(f"{', '.join(loose[:6])}: known to no better than half", names=loose))
-        settings = {"samples": len(left), "memory": memory.tolist()}
+        settings = {"samples": len(left), "memory": memory.tolist(), "steps": self.loop.parts}
         error = np.sqrt(np.mean(left**2, axis=0))
         return Actuators(
             self.robot,
-            *(values[name] for name in names),
-            self.kd,
-            float(theta[-1]),
-            spread,
-            error,
-            tuple(notices),
-            settings,
+            armature=values["armature"],
+            viscous=values["viscous"],
+            coulomb=values["coulomb"],
+            bias=values["bias"],
+            kp=values["kp"],
+            kd=self.loop.kd,
+            delay=float(theta[-1]),
+            std=spread,
+            error=error,
+            notices=tuple(notices),
+            settings=settings,
         )
+
+
+def _step(left: Array, S: Array, damping: float) -> tuple[Array, float]:
+    """Return the step of Levenberg and Marquardt, and by how much the likelihood should grow."""
+    sigma = np.sqrt(np.mean(left**2, axis=0)) + 1e-15
+    J, r = (S / sigma[:, None]).reshape(-1, S.shape[2]), (left / sigma).ravel()
+    size = np.maximum(np.linalg.norm(J, axis=0), 1e-12)
+    k = J.shape[1]
+    R, z, _ = stacked([np.column_stack([J / size, r]), np.column_stack([np.sqrt(damping) * np.eye(k), np.zeros(k)])])
+    return solve_triangular(R, z) / size, float(z @ z)

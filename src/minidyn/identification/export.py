@@ -233,9 +233,14 @@ def _with_side_file(path: Path) -> tuple[Path, ...]:
     return (path, beside) if beside.is_file() else (path,)
 
 
+def consumer(name: str) -> Any:
+    """Return the module that writes for a consumer."""
+    return import_module(f"minidyn.codegen.consumers.{name}")
+
+
 def _consumer(estimate: Identified, name: str, path: Path, origin: Path | None, notices: list[Notice]) -> Written:
     """Write the files of a consumer that has a module of its own."""
-    module: Any = tool if name in _TOOLS else import_module(f"minidyn.codegen.consumers.{name}")
+    module: Any = tool if name in _TOOLS else consumer(name)
     robot = _simulable(estimate, path.name, notices) if name in _SIMULATORS else describable(estimate)
     files: tuple[Path, ...] = ()
     if name in _WITH_URDF:

@@ -21,9 +21,12 @@ _ACTUATORS = "identification.actuators:identify_actuators"
 @click.option("--kp", type=options.Gain(), help="Stiffness of the position loop, N m/rad. Default: found.")
 @click.option("--kd", type=options.Gain(), help="Its damping, N m s/rad. Default: part of viscous friction.")
 @options.option_of(_ACTUATORS, "--command-delay", type=float, help="By which commands act late, s. Default: found.")
-@options.option_of(_ACTUATORS, "--standstill", type=float, help="Speed over which dry friction reverses, rad/s.")
+@options.option_of(_ACTUATORS, "--held", is_flag=True, help="Commands are steps, each held until the next.")
 @click.option("--command", help="Columns of commanded positions: cmd_*, or one for each joint with commas.")
-@click.option("--output", type=click.Path(), help="Robot file to write, with these drives: .toml, .urdf or .xml.")
+@click.option(
+    "--output", type=click.Path(), help="File to write (.toml, .urdf, .xml: MuJoCo, .py: Isaac Lab), or folder."
+)
+@click.option("--to", multiple=True, help="toml, urdf, mujoco, isaac, into a folder; repeat. Default: all but urdf.")
 @options.log_options
 @options.json_option
 def actuators(
@@ -32,18 +35,18 @@ def actuators(
     kp: Any,
     kd: Any,
     command_delay: float | None,
-    standstill: float | None,
+    held: bool | None,
     command: str | None,
     output: str | None,
+    to: options.Files,
     as_json: bool,
     **reading: Any,
 ) -> None:
     """Find armature, friction, bias and gains of a ROBOT's joints under PD control, from positions in LOGS alone.
 
-    Example: minidyn actuators robot.urdf log.csv --command "cmd_*" --kd 0.6 --output robot.toml
+    Example: minidyn actuators robot.urdf log.csv --command "cmd_*" --kd 0.6 --output model
     """
     from minidyn.app.job import Job
-    from minidyn.codegen.files import save
     from minidyn.files import check_outputs
     from minidyn.formats.load import load
     from minidyn.identification.actuators import identify_actuators
@@ -54,20 +57,19 @@ def actuators(
     columns = command.split(",") if command is not None and "," in command else command
     job = Job.of_files(model, logs, command=columns, **{**reading, "lazy": False})
     read_logs(job)
-    wanted = options.given({"command_delay": command_delay, "standstill": standstill})
+    wanted = options.given({"command_delay": command_delay, "held": held})
     with progress(f"identifying actuators of {model.name}"):
         found = identify_actuators(model, job.fitted, options.given({"kp": kp, "kd": kd}), **wanted)
-    files = []
-    if output is not None:
-        save(found.on(), output)
-        files = [output]
+    made = None if output is None else found.export(output, to or None)
+    files = [] if made is None else [str(file) for file in made.files]
+    notices = (*found.notices, *(() if made is None else made.notices))
     if as_json:
-        print_json(found.to_json() | {"notices": notices_json(found.notices), "files": files})
+        print_json(found.to_json() | {"notices": notices_json(notices), "files": files})
         return
     head, _, *lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in found.table().splitlines()]
     rows = [[safe(row[0]), *row[1:]] for row in lines]
     print_table(f"actuators of {safe(model.name)}, SI units", head, rows, right=range(1, len(head)))
     click.echo(f"commands act {1e3 * found.delay:.3g} ± {1e3 * found.std['delay']:.2g} ms late")
-    print_notices(found.notices)
+    print_notices(notices)
     for name in files:
         click.echo(f"written: {plain(name)}")

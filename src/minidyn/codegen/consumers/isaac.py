@@ -22,18 +22,21 @@ FIELDS = {"armature": ROTOR, "friction": "Fc", "dynamic_friction": "Fc", "viscou
 """Fields of `ActuatorBaseCfg`, and the drive term that each holds."""
 
 
-def write(robot: Robot, path: Path) -> Written:
+def write(
+    robot: Robot, path: Path, gains: Mapping[str, tuple[float, float]] | None = None, delay: float = 0.0
+) -> Written:
     """Write a Python file with ACTUATORS, for `ArticulationCfg(actuators=ACTUATORS)`."""
-    write_atomically(path, isaac_actuators(robot).encode())
+    write_atomically(path, isaac_actuators(robot, gains, delay).encode())
     return Written((path,), robot, said(robot, set(FIELDS.values())))
 
 
-def isaac_actuators(robot: Robot, gains: Mapping[str, tuple[float, float]] | None = None) -> str:
+def isaac_actuators(robot: Robot, gains: Mapping[str, tuple[float, float]] | None = None, delay: float = 0.0) -> str:
     """Return the text of a Python file with ACTUATORS, from the drives of a robot's independent joints.
 
     Args:
         robot: Its rotor inertias, viscous and Coulomb friction are written.
         gains: {joint: (stiffness, damping)} of position control, N m/rad and N m s/rad; None: driven by torques.
+        delay: Seconds by which commands act late: the file has `delayed(dt)`, too, for the simulation's step dt.
     """
     heard = said(robot, set(FIELDS.values()))
     names = prim_names((joint.name for joint in robot.joints), ["root_joint"])
@@ -53,18 +56,28 @@ def isaac_actuators(robot: Robot, gains: Mapping[str, tuple[float, float]] | Non
         known = {index: value for index, value in known.items() if math.isfinite(value)}
         if known:
             fields[field] = table(known)
-    lines = [f"        {field}={value}," for field, value in fields.items()]
+    late = (
+        f"DELAY = {float(delay)!r}  # s by which commands act late; ACTUATORS act at once",
+        "",
+        "",
+        "def delayed(dt):",
+        '    """Return ACTUATORS with the delay, in whole steps of the simulation, dt seconds each."""',
+        "    steps = round(DELAY / dt)",
+        '    return {"identified": DelayedPDActuatorCfg(**VALUES, min_delay=steps, max_delay=steps)}',
+        "",
+    )
+    lines = [f"    {field}={value}," for field, value in fields.items()]
     return "\n".join(
         [
             f"# Drives of {safe_comment(robot.name)} for Isaac Lab, written by minidyn: SI units, joint side.",
             "# ArticulationCfg(spawn=..., actuators=ACTUATORS); names are those of the joints in USD.",
-            "from isaaclab.actuators import ImplicitActuatorCfg",
+            f"from isaaclab.actuators import {'DelayedPDActuatorCfg, ' if delay > 0 else ''}ImplicitActuatorCfg",
             "",
-            "ACTUATORS = {",
-            '    "identified": ImplicitActuatorCfg(',
+            "VALUES = dict(",
             *lines,
-            "    )",
-            "}",
+            ")",
+            'ACTUATORS = {"identified": ImplicitActuatorCfg(**VALUES)}',
             "",
+            *(late if delay > 0 else ()),
         ]
     )

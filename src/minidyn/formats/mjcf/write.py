@@ -19,7 +19,7 @@ from pathlib import Path
 
 from lxml import etree
 
-from minidyn.errors import DescriptionError, UnknownParameters, Unsupported
+from minidyn.errors import DescriptionError, UnknownParameters, Unsupported, optional
 from minidyn.formats.mjcf.compile import refused_by_mujoco, set_place
 from minidyn.formats.mjcf.read import HELD, read_mjcf
 from minidyn.formats.side_file import write_with_side_file
@@ -32,6 +32,7 @@ from minidyn.notices import Notice, info
 from minidyn.text import new_name
 
 _MESHES = (".stl", ".obj", ".msh")  # what MuJoCo reads
+_SHORTEST = 5e-4  # s: steps of a simulation may be so short that a delay still fits into MuJoCo's memory
 _UNSEEN = {"contype": "0", "conaffinity": "0", "group": "2", "mass": "0"}
 
 
@@ -135,32 +136,38 @@ Gains = Mapping[str, tuple[float, float]]
 
 
 def write_mjcf(
-    robot: Robot, path: Path, *, exact: Robot | None = None, seen: Path | None = None, gains: Gains | None = None
+    robot: Robot,
+    path: Path,
+    *,
+    exact: Robot | None = None,
+    seen: Path | None = None,
+    gains: Gains | None = None,
+    delay: float = 0.0,
 ) -> tuple[Notice, ...]:
     """Write the robot to a new MJCF file, with a side file where MJCF cannot say everything; return notices.
 
     Every body must be physically consistent. `exact` is what `md.load` is to give back, where that is not `robot`
     itself; `seen` a URDF of the robot whose pictures are carried over. Joints with `gains` get position actuators,
-    others motors.
+    with their drive's offset and the delay of commands, s (where `knows_delays`), others motors.
     """
     looks, notices, problem = Looks(), [], ""
     try:
         looks = Looks() if seen is None else looks_of(seen, path.parent)
     except DescriptionError as error:
         problem = str(error)
-    data = _mjcf_text(robot, looks, gains or {})
+    data = _mjcf_text(robot, looks, gains or {}, delay)
     if lost := list(dict.fromkeys(looks.lost)):
         text = f"{len(lost)} meshes are left out of the MJCF, not found or of a kind that MuJoCo does not read"
         notices.append(LOST_MESHES(f"{text} ({lost[0]!r})", meshes=lost))
     if looks.geoms and (problem := refused_by_mujoco(data, path)):
-        data = _mjcf_text(robot, Looks(), gains or {})
+        data = _mjcf_text(robot, Looks(), gains or {}, delay)
     if problem:
         notices.append(NO_PICTURES(f"pictures are left out: {problem}", reason=problem))
     write_with_side_file(exact or robot, robot, path, data, read_mjcf)
     return tuple(notices)
 
 
-def _mjcf_text(robot: Robot, looks: Looks, gains: Gains) -> bytes:
+def _mjcf_text(robot: Robot, looks: Looks, gains: Gains, delay: float) -> bytes:
     refuse_in_mjcf(robot)
     with refusing_names(robot.name):
         root = etree.Element("mujoco", model=robot.name or "robot")
@@ -175,7 +182,7 @@ def _mjcf_text(robot: Robot, looks: Looks, gains: Gains) -> bytes:
             made[link].extend(looks.geoms[link])
         _tendons(robot, root)
         _followers(robot, root)
-        _actuators(robot, root, gains)
+        _actuators(robot, root, gains, delay)
     return document(root)
 
 
@@ -271,14 +278,24 @@ def _followers(robot: Robot, root: etree._Element) -> None:
         tie.set("polycoef", numbers_text([follows.offset, ratio, 0, 0, 0]))
 
 
-def _actuators(robot: Robot, root: etree._Element, gains: Gains) -> None:
+def knows_delays() -> bool:
+    """Return whether the MuJoCo that is here lets commands act late."""
+    return hasattr(optional("mujoco").MjsActuator, "delay")
+
+
+def _actuators(robot: Robot, root: etree._Element, gains: Gains, delay: float) -> None:
     section = etree.SubElement(root, "actuator")
+    late = {}
+    if delay > 0.0 and knows_delays():
+        late = {"delay": numbers_text([delay]), "nsample": str(math.ceil(delay / _SHORTEST) + 2), "interp": "linear"}
     for index in robot.independent:
         joint = robot.joints[index]
         if joint.name in gains:
-            stiffness, damping = (numbers_text([value]) for value in gains[joint.name])
-            names = {"name": joint.name, "joint": joint.name}
-            etree.SubElement(section, "position", names | {"kp": stiffness, "kv": damping})
+            stiffness, damping = gains[joint.name]
+            # force = kp u - offset - kp q - kd dq: a position actuator, and a constant
+            bias = numbers_text([-robot.drive_terms(index).get("Fo", 0.0), -stiffness, -damping])
+            law = {"gainprm": numbers_text([stiffness]), "biastype": "affine", "biasprm": bias}
+            etree.SubElement(section, "general", {"name": joint.name, "joint": joint.name} | law | late)
             continue
         motor = etree.SubElement(section, "motor", name=joint.name, joint=joint.name)
         motor.set("gear", numbers_text([joint.drive.gear_ratio]))
