@@ -328,3 +328,24 @@ def test_real_friction_looks_like_a_small_load_and_a_notice_says_so() -> None:
     held = md.identify_payload(estimate, md.Recording(run.t, run.q, run.tau + more, run.dq, run.ddq, run.joint_names))
     assert held.mass - nothing.mass == pytest.approx(2.0, abs=0.06)
     assert "payload.below_residual" not in [notice.code for notice in held.notices]
+
+
+def test_friction_that_grows_with_the_load_grows_with_this_one() -> None:
+    """Without it the load's own share of friction went into Coulomb friction, inertia and the load."""
+    robot = md.load("puma4").with_drives(False, ("viscous", "coulomb", "load"), sign_width=0.02)
+    values = {"Fv": 0.5, "Fc": 0.5, "Fl": 0.25}
+    robot = robot.with_parameters([values.get(c.symbol, v) for c, v in zip(robot.layout.columns, robot.parameters)])
+    rng, t = np.random.default_rng(0), np.linspace(0, 8, 800)
+
+    def log(true: md.Robot, seed: int) -> md.Recording:
+        q, dq, ddq = md.trajectory.fourier(robot, seed=seed, speed=1.5)(t)
+        tau = md.inverse_dynamics(true, q, dq, ddq)
+        return md.Recording(t, q, tau + 0.1 * rng.normal(size=tau.shape), dq, ddq, robot.joint_names)
+
+    baseline = md.identify(robot, log(robot, 1), prior=False, consistent=False, friction="own", rotor_inertia=None)
+    load = md.Payload(0.0, {"mass": 3.0, "com": [0.03, -0.02, 0.1], "inertia": 0.01 * np.eye(3)})
+    found = md.identify_payload(baseline, log(load.on(robot), 2))
+    assert {notice.code for notice in found.notices} <= {"payload.torque_scale", "payload.loose_inertia"}
+    assert found.std["mass"] < 0.03
+    assert found.mass == pytest.approx(3.0, abs=3 * found.std["mass"])
+    np.testing.assert_array_less(np.abs(found.com - load.com), 3.5 * found.std["com"])

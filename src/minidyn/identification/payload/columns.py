@@ -11,6 +11,7 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.base.numeric.samples import units_of
+from minidyn.dynamics.drives import has_load, loads_of_motion
 from minidyn.dynamics.functions import base_regressor, gravity_torque, regressor
 from minidyn.dynamics.record import STATES
 from minidyn.errors import DescriptionError
@@ -37,6 +38,7 @@ class RawColumns:
     friction: tuple[Column, ...]  # their columns
     turned: tuple[Robot, ...]  # robots in gravity turned by a right angle times its size, one for each horizontal axis
     gains: Array  # covariance (n, n) of the shares by which the torques' drive gains are off; zero: not known to be
+    carried: Array  # the load (10,) in its frame about which friction that grows with it is linearised
 
     def __call__(self, piece: Recording) -> tuple[Array, Array]:
         """Return columns (N, n, k) and measured minus baseline torque (N, n)."""
@@ -47,10 +49,43 @@ class RawColumns:
         Y = regressor(self.with_friction, *state, columns=[*ten, *(column.name for column in self.friction)])
         of_frame = transform(np.eye(10), self.placement).T  # ten of the load's frame -> ten of the link's
         states = piece.telemetry.get(STATES)
-        B = base_regressor(self.estimate.robot, *state, base=self.estimate.base, memory=states)
+        slopes, known = self._load_friction(piece.q, Y[..., 10:], of_frame @ self.carried)
+        loaded = self.estimate.robot
+        if has_load(loaded):
+            values = loaded.parameters.copy()
+            values[loaded.layout.links[self.carrier]] += of_frame @ self.carried
+            loaded = loaded.with_parameters(values)
+        B = base_regressor(loaded, *state, base=self.estimate.base, memory=states)
         tilt = [gravity_torque(turned, piece.q)[..., None] for turned in self.turned]
-        columns = np.concatenate([Y[..., :10] @ of_frame, Y[..., 10:], B, *tilt], axis=-1)
-        return columns, tau - self.estimate.predict(piece)
+        columns = np.concatenate([(Y[..., :10] + slopes) @ of_frame, Y[..., 10:], B, *tilt], axis=-1)
+        return columns, tau - self.estimate.predict(piece) - known
+
+    def _load_friction(self, q: Array, friction: Array, ten: Array) -> tuple[Array, Array]:
+        """Return what friction that grows with the load adds for the load (10,), which is in the link's frame.
+
+        Drive d has Fl |g| s(v), with s(v) its Coulomb column and g gravity's torque, of the robot g₀ and of the load
+        G φ. So it adds Fl s (|g₀ + G φ| - |g₀|), about the load: columns (N, n, 10), and what they leave (N, n).
+        """
+        robot, n = self.estimate.robot, q.shape[1]
+        slopes, known = np.zeros((len(q), n, 10)), np.zeros((len(q), n))
+        if not has_load(robot):
+            return slopes, known
+        links = [list(robot.parameters[part]) for part in robot.layout.links]
+        bare = loads_of_motion(robot, q, links)
+        G = np.zeros((*bare.shape, 10))
+        for k in (6, 7, 8, 9):  # gravity knows first moments and the mass
+            links[self.carrier][k] += 1.0
+            G[..., k] = loads_of_motion(robot, q, links) - bare
+            links[self.carrier][k] -= 1.0
+        whole = bare + G @ ten
+        for place, column in enumerate(self.friction):
+            share = robot.drive_terms(column.joint).get(FRICTION["load"], 0.0)
+            if column.symbol != FRICTION["coulomb"] or not share:
+                continue
+            d, s = column.joint, share * friction[..., place]
+            slopes += s[..., None] * (np.sign(whole[:, d])[:, None] * G[:, d])[:, None]
+            known += s * (np.abs(whole[:, d]) - np.abs(bare[:, d]) - np.sign(whole[:, d]) * (G[:, d] @ ten))[:, None]
+        return slopes, known
 
     @property
     def places(self) -> tuple[slice, slice, slice, slice]:
@@ -79,7 +114,8 @@ def raw_columns(estimate: Estimate, link: str | None, gains: Array | None = None
         across /= np.linalg.norm(across)
         turned = [robot.with_gravity(np.cross(axis, robot.gravity)) for axis in (across, np.cross(up, across))]
     gains = np.zeros((robot.n, robot.n)) if gains is None else gains
-    return RawColumns(estimate, carrier, matrix_of(steps), with_friction, friction, tuple(turned), gains)
+    place = matrix_of(steps)
+    return RawColumns(estimate, carrier, place, with_friction, friction, tuple(turned), gains, np.zeros(10))
 
 
 @dataclass(frozen=True)

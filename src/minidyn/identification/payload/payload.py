@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minidyn.arrays import Array
+from minidyn.dynamics.drives import has_load
 from minidyn.errors import MinidynError
 from minidyn.identification.consistency.primal_dual import solve
 from minidyn.identification.consistency.prior import upper_factor
@@ -39,6 +40,8 @@ _SAME_GAINS = 1e-3  # relative difference
 _DENSITY = 1500.0  # kg/m³: between plastics and aluminium
 _REACH = 0.3  # m: where a load's centre is expected, as standard deviation about the frame's origin
 _FAINT = 0.05  # weight of the entropy that pulls to a compact body, in noise variances
+
+_REPEATS, _STEADY = 6, 1e-4  # of loads that friction grows with: fits, and how much the load may still change
 
 _WORDS = {"Fv": "viscous", "Fc": "Coulomb", "Fo": "offset"}
 
@@ -125,6 +128,8 @@ def identify_payload(
     estimated too and reported. The body is then made physically consistent; where the motion does not show it, it is
     compact.
 
+    Where the baseline has friction that grows with the load, this load's gravity makes it grow, too.
+
     A load has the scale of the torques. Where these are currents times drive gains with a covariance
     (`DriveGains.apply`, or `drive_gain_covariance` of a mapping), errors of the gains are unknowns, too, as large as it
     allows: they are solved for together with the load, and its covariance holds them.
@@ -159,7 +164,16 @@ def identify_payload(
     rows = reduced(pieces_of(run, raw))
     unknowns = unknowns_of(raw, rows, np.zeros(10))
     first = fit.fitted(raw, unknowns, rows, run, unknowns.always)
-    unknowns = unknowns_of(raw, rows, (unknowns.units * first.x)[list(unknowns.always[-10:])])
+    ten = (unknowns.units * first.x)[list(unknowns.always[-10:])]
+    for _ in range(_REPEATS if has_load(estimate.robot) else 0):  # friction grows with the load: about this one, then
+        raw = replace(raw, carried=ten)
+        rows = reduced(pieces_of(run, raw))
+        unknowns = unknowns_of(raw, rows, ten)
+        first, before = fit.fitted(raw, unknowns, rows, run, unknowns.always), ten
+        ten = (unknowns.units * first.x)[list(unknowns.always[-10:])]
+        if np.abs(ten - before)[6:].max() < _STEADY * np.abs(ten)[6:].max():
+            break
+    unknowns = unknowns_of(raw, rows, ten)
     found, changes = fit.selected(raw, unknowns, rows, run, level)
     unknowns, found, trust = fit.trusted(raw, unknowns, rows, run, found)
     covariance, blocks = fit.covariance_of(raw, unknowns, found, run)
