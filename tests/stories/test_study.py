@@ -107,6 +107,9 @@ def test_results_are_where_they_belong(finished: Path) -> None:
     assert errors["test"]["relative_error"] > 0.05, "the log of another robot should not fit"
     assert md.load(results / "export" / "robot.urdf").n == 2
     assert (results / "export" / "two_link_inverse_dynamics.c").exists()
+    told = json.loads((results / "export" / "provenance.json").read_text())["summary"]["notices"]
+    (unsaid,) = [notice["data"] for notice in told if notice["code"] == "export.cannot_say"]
+    assert unsaid["error"] > unsaid["whole"] > 0.05, "of the first log that was not fitted"
     assert "two links" in (results / "report" / "report.html").read_text()
 
 

@@ -158,6 +158,8 @@ def _step(top: Table, table: Table, kind: str, used: Sequence[Log], before: Sequ
             raise DescriptionError(f"{table.where}: {text}")
     if kind in ("compare", "report"):  # they show the logs that were fitted and those that were not
         used = [log for step in before if step.kind in ("identify", "validate") for log in step.logs]
+    if kind == "export":  # what a format cannot say is weighed on the logs that were not fitted
+        used = [log for step in before if step.kind == "validate" for log in step.logs]
     if kind in ("simulate", "excite"):
         settings = {"seed": seed, **settings}
     name = kind

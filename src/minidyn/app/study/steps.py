@@ -193,7 +193,9 @@ def _export(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
         robot = estimate.robot
         source = Path(context.study.robot_path(context.study.robot))
         kept = source if source.suffix.lower() in (".urdf", ".xml", ".mjcf") else False
-        notices = estimate.export(folder, to, source=kept).notices
+        job = context.job(estimate.robot, context.logs("identify"), step.logs)
+        test = next(iter(job.validate(estimate).values()), None) if step.logs else None
+        notices = estimate.export(folder, to, source=kept, test=test).notices
     else:
         robot = context.coupled
         for name in to or ("toml", "urdf"):
