@@ -44,11 +44,8 @@ if TYPE_CHECKING:
 SIGNALS = ("q", "dq", "ddq", "tau")
 """What is measured of each joint: position, speed, acceleration, torque."""
 
-KNOWN_TORQUE = "known_torque"
-"""Name of the telemetry that holds torques known before a fit, N m or N at the joint."""
-
-COMMAND = "q_d"
-"""Name of the telemetry (N, n) of commanded positions, rad or m."""
+KNOWN_TORQUE, COMMAND = "known_torque", "q_d"
+"""Names of telemetry: torques known before a fit, N m or N at the joint; commanded positions (N, n), rad or m."""
 
 WRENCH = "wrench"
 """Name of the telemetry (N, 6) of a force sensor: forces, N, then moments, N m, in the sensor's own axes."""
