@@ -339,14 +339,15 @@ class Comparison:
         chosen, chance = list[int](), dict[int, float]()
         penalty = np.log(max(self.members[number].samples, 2))
         while len(chosen) < len(self.causes):
-            worth = dict[int, float]()
+            worth, alarm = dict[int, float](), False
             for place, cause in enumerate(self.causes):
                 if place not in chosen:
                     x, V, explains = self._value([number], cause, [self.causes[k] for k in chosen])
                     chance[place] = p = float(self._chance(place, number, x, V)[0])
-                    if p < each:
+                    alarm |= p < each
+                    if p < level:  # of few robots a joint's causes are known better than a load: it may explain more
                         worth[place] = float(explains[0]) - len(cause.places) * penalty
-            if not worth:
+            if not alarm:
                 break
             chosen.append(max(worth, key=lambda place: worth[place]))
         return [self._deviation(number, place, chosen, chance[place]) for place in chosen]

@@ -43,6 +43,7 @@ from minidyn.recording.ready import as_recording, ready
 from minidyn.recording.recording import Recording
 
 _ASKED = 5  # robots whose logs choose friction terms
+_ENOUGH = 10_000  # samples of each of them
 _DATE = re.compile(r"(?<!\d)(\d{4})[-_]?(\d{2})[-_]?(\d{2})(?!\d)")
 _HIVE = re.compile(r"(?:^|/)date=([^/]+)/")
 _ROBOT = re.compile(r"(?:^|/)robot=([^/]+)/")
@@ -189,14 +190,15 @@ def chosen_friction(
     for one in given:
         try:
             log = open_logs(one.name, one.value, kind, **reading).dated[0][1]
-            parts.append(ready(model, log, purpose="identification", once=True).thinned(1))
+            data = ready(model, log, purpose="identification", once=True)
+            parts.append(data.thinned(max(1, len(data) // _ENOUGH)))
         except (MinidynError, OSError) as error:  # it is named when its turn comes
             failed.append(error)
     if not parts:
         raise MinidynError(f"none of the robots that choose friction terms has logs that can be used: {failed[0]}")
-    data = concatenate([replace(part, telemetry={}, notices=()) for part in parts])
+    whole = concatenate([replace(part, telemetry={}, notices=()) for part in parts])
     wish: dict[str, Any] = {"widths": sign_width is None, "load": False, "memory": False}
-    return choose_friction(model, base_parameters(model), data, friction, **wish), data
+    return choose_friction(model, base_parameters(model), whole, friction, **wish), whole
 
 
 def members_of(

@@ -1,0 +1,239 @@
+"""How often a healthy robot of a fleet is listed, and how often a fault is found and named.
+
+    python benchmarks/fleet.py [--robots 1500] [--faults 50] [--docs] [--json FILE]
+
+Robots of two types are simulated, each with friction, offsets and drive gains of its own: "two joints" with 5 % spread
+of every friction parameter, 1 % of gains, logs of 6 s; "three joints" with spreads that differ by joint (2, 5 and 8 %)
+and logs of 3 to 12 s. Torques have noise of 2 % of their size, motions are random. The same robots are grouped into
+fleets of several sizes: `false` is the share of healthy robots that are listed at level 5 %. Then one robot of each
+fleet has a fault: `found` is how often it is listed, `named` how often with the right cause and joint first. With
+--docs table and figure of docs/clusters.md are written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import minidyn as md
+from minidyn.arrays import single_thread
+from minidyn.base.base_parameters import base_parameters
+from minidyn.identification.fleet.deviations import compared
+from minidyn.identification.fleet.members import Logs, Member, reduced
+from minidyn.model.parameters import from_body, transform
+
+DOCS = Path(__file__).parents[1] / "docs" / "clusters.md"
+FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "fleet.svg"
+_BEGIN, _END = "<!-- fleet: begin -->\n", "<!-- fleet: end -->"
+LEVEL = 0.05
+SIZES = (3, 5, 10, 20, 50)
+LARGEST = 20  # of fleets with a fault
+MOTIONS, RATE = 20, 100
+DRIVES = {"Ia": 0.2, "Fv": 2.0, "Fc": 1.5, "Fo": 0.3}
+SPREADS = {"two joints": (0.05, 0.05), "three joints": (0.02, 0.05, 0.08)}
+FAULTS: dict[str, tuple[str, int, float]] = {
+    "friction of joint 2 +20 %": ("friction", 1, 0.2),
+    "friction of joint 2 +40 %": ("friction", 1, 0.4),
+    "drive gain of joint 1 +5 %": ("gain", 0, 0.05),
+    "1 kg at the flange": ("load", -1, 1.0),
+}
+THREE = """
+name = "three joints"
+gravity = [0, 0, -9.81]
+[[joint]]
+name = "waist"
+d = 0.4
+[[joint]]
+name = "shoulder"
+alpha = 1.5707963267948966
+[[joint]]
+name = "elbow"
+a = 0.5
+[[joint]]
+name = "flange"
+type = "fixed"
+child = "hand"
+a = 0.45
+[[link]]
+name = "link1"
+mass = 8.0
+inertia = [0.1, 0, 0, 0.1, 0, 0.05]
+[[link]]
+name = "link2"
+mass = 6.0
+com = [0.22, 0.01, 0.02]
+inertia = [0.02, 0, 0, 0.15, 0, 0.15]
+[[link]]
+name = "link3"
+mass = 3.0
+com = [0.15, 0.0, -0.02]
+inertia = [0.01, 0, 0, 0.05, 0, 0.05]
+[[link]]
+name = "hand"
+mass = 1.0
+com = [0.05, 0, 0]
+inertia = [0.001, 0, 0, 0.001, 0, 0.001]
+"""
+
+
+@cache
+def type_of(name: str) -> md.Robot:
+    """Return the robot that all of a type are like."""
+    if name == "two joints":
+        robot = md.load("two_link")
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "three.toml").write_text(THREE)
+            robot = md.load(Path(folder) / "three.toml")
+    robot = robot.with_drives(True, ("viscous", "coulomb", "offset"), sign_width=0.05)
+    values = np.nan_to_num(robot.parameters)
+    for column in robot.layout.columns:
+        if not column.is_inertial:
+            values[column.index] = DRIVES[column.symbol]
+    return robot.with_parameters(values)
+
+
+@cache
+def base_of(name: str) -> md.BaseMap:
+    """Return the base parameters of a type."""
+    return base_parameters(type_of(name))
+
+
+@cache
+def motion(name: str, seed: int) -> tuple[np.ndarray, ...]:
+    """Return times, positions, speeds, accelerations and the regressor along one of the motions."""
+    t = np.arange(0, 12, 1 / RATE)
+    signals = md.trajectory.fourier(type_of(name), seed=seed, speed=1.5)(t)
+    return t, *signals, md.regressor(type_of(name), *signals)
+
+
+def member(name: str, number: int, fault: tuple[str, int, float] | None = None) -> Member:
+    """Return one robot of a type, healthy or with a fault."""
+    robot, rng = type_of(name), np.random.default_rng((number, len(name), fault is not None))
+    values, joints = robot.parameters.copy(), robot.n
+    kind, joint, size = fault or ("", 0, 0.0)
+    for column in robot.layout.columns:
+        if column.symbol in ("Fv", "Fc"):
+            values[column.index] *= 1 + SPREADS[name][column.joint] * rng.normal()
+            values[column.index] *= 1 + size * (kind == "friction" and column.joint == joint)
+        elif column.symbol == "Fo":
+            values[column.index] += 0.1 * rng.normal()
+    if kind == "load":
+        carried = from_body(size, (0.03, 0.02, 0.05), 0.002 * size * np.eye(3))  # beside the flange, in its frame
+        values[robot.layout.links[-1]] += transform(carried, flange(robot))
+    gains = 1 + 0.01 * rng.normal(size=joints)
+    gains[joint] += size * (kind == "gain")
+    length = RATE * (6 if name == "two joints" else int(rng.integers(3, 13)))
+    t, q, dq, ddq, Y = (array[:length] for array in motion(name, int(rng.integers(MOTIONS))))
+    tau = gains * (Y @ values)
+    tau += 0.02 * np.sqrt(np.mean(tau**2, axis=0)) * rng.normal(size=tau.shape)
+    log = md.Recording(t, q, tau, dq, ddq, robot.joint_names)
+    return reduced(robot, base_of(name), Logs(f"robot {number}", (("", log),)))
+
+
+def flange(robot: md.Robot) -> np.ndarray:
+    """Return the placement of the flange on the last link."""
+    made = np.eye(4)
+    made[0, 3] = 0.8 if robot.n == 2 else 0.45
+    return made
+
+
+@single_thread()
+def measured(name: str, robots: int, faults: int) -> list[dict[str, Any]]:
+    """Return the figures of a type, one row for each size of fleets."""
+    base, begun = base_of(name), time.perf_counter()
+    healthy = [member(name, number) for number in range(robots)]
+    broken = {words: [member(name, number, fault) for number in range(faults)] for words, fault in FAULTS.items()}
+    print(f"{name}: {robots + faults * len(FAULTS)} robots reduced in {time.perf_counter() - begun:.0f} s", flush=True)
+    rows = []
+    for size in SIZES:
+        groups = [healthy[k : k + size] for k in range(0, robots - size + 1, size)]
+        listed = np.concatenate([compared(base, group, LEVEL)[2] < LEVEL for group in groups])
+        row: dict[str, Any] = {"type": name, "size": size, "robots": len(listed), "false": float(np.mean(listed))}
+        for words, (kind, joint, _) in FAULTS.items() if size <= LARGEST else ():
+            found, named = [], []
+            wanted = type_of(name).joints[joint].name if kind != "load" else ""
+            for number, one in enumerate(broken[words]):
+                begin = number * (size - 1) % (robots - size)
+                made, _, chances = compared(base, [one, *healthy[begin : begin + size - 1]], LEVEL)
+                first = made.found(0, LEVEL)[:1] if chances[0] < LEVEL else []
+                found.append(bool(chances[0] < LEVEL))
+                named.append(any((part.kind, part.joint) == (kind, wanted) for part in first))
+            row[words] = [float(np.mean(found)), float(np.mean(named))]
+        rows.append(row)
+        print(row, flush=True)
+    return rows
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return the figures as Markdown."""
+    lines = ["| type | robots in a fleet | false alarms | " + " | ".join(FAULTS) + " |"]
+    lines.append("|---|---:|---:|" + "---:|" * len(FAULTS))
+    for row in rows:
+        deviation = 100 * np.sqrt(LEVEL * (1 - LEVEL) / row["robots"])
+        cells = [
+            f"{100 * row[words][0]:.0f} % ({100 * row[words][1]:.0f} %)" if words in row else "" for words in FAULTS
+        ]
+        alarms = f"{100 * row['false']:.1f} % (± {deviation:.1f})"
+        lines.append(f"| {row['type']} | {row['size']} | {alarms} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def write_docs(rows: list[dict[str, Any]]) -> None:
+    """Write table and figure of docs/clusters.md."""
+    from matplotlib.figure import Figure
+
+    text = DOCS.read_text()
+    before, after = text.split(_BEGIN)[0], text.split(_END)[1]
+    DOCS.write_text(f"{before}{_BEGIN}\n{table(rows)}\n{_END}{after}")
+    figure = Figure(figsize=(8, 3), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    left.axhspan(4, 6, color="#b4bec8", alpha=0.4)
+    for name, style in zip(SPREADS, ("o-", "s--")):
+        own = [row for row in rows if row["type"] == name]
+        sizes = [row["size"] for row in own]
+        left.plot(sizes, [100 * row["false"] for row in own], style, color="#1b62b0", label=name)
+        for words, colour in zip(FAULTS, ("#2a6fbb", "#8a5fb5", "#3d8c57", "#c8553d")):
+            label = words if name == "two joints" else None
+            known = [row for row in own if words in row]
+            found = [100 * row[words][0] for row in known]
+            right.plot([row["size"] for row in known], found, style, color=colour, label=label, markersize=4)
+    for axis, title, top in ((left, "false alarms, % of healthy robots", 10), (right, "faults found, %", 105)):
+        axis.set_xscale("log")
+        axis.set_xticks(SIZES, [str(size) for size in SIZES])
+        axis.minorticks_off()
+        axis.set_ylim(0, top)
+        axis.set_xlabel("robots in a fleet")
+        axis.set_title(title, fontsize=10, loc="left")
+        axis.legend(frameon=False, fontsize=7)
+    figure.savefig(FIGURE, metadata={"Date": None})
+
+
+def main() -> None:
+    """Print the table, and write it where asked."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--robots", type=int, default=1500, help="healthy robots of each type")
+    parser.add_argument("--faults", type=int, default=50, help="robots of each fault")
+    parser.add_argument("--docs", action="store_true", help="write table and figure of docs/clusters.md")
+    parser.add_argument("--json", type=Path, help="file to keep all numbers in; where it exists they are read from it")
+    given = parser.parse_args()
+    if given.json and given.json.exists():
+        rows = json.loads(given.json.read_text())
+    else:
+        rows = [row for name in SPREADS for row in measured(name, given.robots, given.faults)]
+        if given.json:
+            given.json.write_text(json.dumps(rows))
+    print(table(rows))
+    if given.docs:
+        write_docs(rows)
+
+
+if __name__ == "__main__":
+    main()
