@@ -260,12 +260,13 @@ def test_a_file_that_breaks_while_it_is_read(logs, tmp_path) -> None:
     assert found.samples > 1000
 
 
-def test_a_file_that_vanishes_between_two_passes(logs, tmp_path, monkeypatch) -> None:
+def test_a_file_that_vanishes_between_two_passes(two_links, tmp_path, monkeypatch) -> None:
     """With on_error="skip" the work begins again without it: the result is that of the other files."""
-    copies = [tmp_path / path.name for path in logs]
-    for copy, path in zip(copies, logs):
-        copy.write_bytes(path.read_bytes())
-    made = md.prepare(arm(), md.read_recording(copies, arm(), lazy=True), cutoff=12.0)
+    robot, options = md.load("two_link"), {"friction": (), "rotor_inertia": False, "consistent": False}
+    copies = [tmp_path / Path(path).name for path in two_links]
+    for copy, path in zip(copies, two_links):
+        copy.write_bytes(Path(path).read_bytes())
+    made = md.prepare(robot, md.read_recording(copies, robot, lazy=True), cutoff=12.0)
     monkeypatch.setattr(spool._Chunk, "rows", lambda chunk, first, count: _again(chunk)[first : first + count])
     choose = identification.choose_friction
 
@@ -274,14 +275,14 @@ def test_a_file_that_vanishes_between_two_passes(logs, tmp_path, monkeypatch) ->
         return choose(*given, **options)
 
     monkeypatch.setattr(identification, "choose_friction", vanishing)
-    found = md.identify(arm(), made, **OWN, executor=Shuffled(), on_error="skip")
+    found = md.identify(robot, made, **options, executor=Shuffled(), on_error="skip")
     left = [notice.data["files"] for notice in found.notices if notice.code == "recording.left_out"]
     assert left == [str(copies[1])]
-    rest = md.read_recording([copies[0], copies[2]], arm(), lazy=True)
-    np.testing.assert_array_equal(found.beta, md.identify(arm(), md.prepare(arm(), rest, cutoff=12.0), **OWN).beta)
-    copies[1].write_bytes(logs[1].read_bytes())
-    with pytest.raises(WorkerFailed, match=r"b\.parquet"):
-        md.identify(arm(), made, **OWN, executor=Shuffled())
+    rest = md.prepare(robot, md.read_recording([copies[0], copies[2]], robot, lazy=True), cutoff=12.0)
+    np.testing.assert_array_equal(found.beta, md.identify(robot, rest, **options).beta)
+    copies[1].write_bytes(Path(two_links[1]).read_bytes())
+    with pytest.raises(WorkerFailed, match=r"1\.parquet"):
+        md.identify(robot, made, **options, executor=Shuffled())
 
 
 def _again(chunk) -> np.ndarray:
