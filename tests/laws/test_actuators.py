@@ -17,6 +17,7 @@ import minidyn as md
 from conftest import count
 from minidyn.app.cli.main import main
 from minidyn.errors import UnknownName
+from minidyn.formats.mjcf.write import knows_delays
 from minidyn.identification.servo_loop import ServoLoop
 from minidyn.recording.recording import COMMAND
 
@@ -111,6 +112,7 @@ def test_known_gains_and_delay_are_kept_and_the_robot_gets_its_drives(files: tup
     assert not any(joint["std"]["kp"] for joint in joints)
     assert {Path(file).name for file in told["files"]} >= {"robot.toml", "robot.xml", "isaac_lab.py"}
     missing = {note["data"]["target"]: set(note["data"]["missing"]) for note in told["notices"]}
+    missing.pop("mujoco", None)  # an old one has no delays
     assert missing == {"toml": {"gains", "delay"}, "isaac": {"offset"}}
     made = md.load(folder / "robot.toml")
     assert made.drive_terms(0).keys() == servo().drive_terms(0).keys()
@@ -124,7 +126,8 @@ def test_mujoco_and_isaac_lab_read_them(files: tuple[Path, Any], monkeypatch: py
     model = mujoco.MjModel.from_xml_path(str(folder / "robot.xml"))
     for field, name in (("armature", "armature"), ("damping", "viscous"), ("frictionloss", "coulomb")):
         np.testing.assert_allclose(getattr(model, f"dof_{field}").ravel(), values[name], rtol=1e-9)
-    np.testing.assert_allclose(model.actuator_delay, LATE)
+    if knows_delays():
+        np.testing.assert_allclose(model.actuator_delay, LATE)
     data = mujoco.MjData(model)
     data.qpos[:], data.qvel[:] = [0.3, -0.2], [0.5, 1.0]
     mujoco.mj_forward(model, data)  # commands have not arrived: they are zero
