@@ -195,6 +195,26 @@ def test_poses_at_rest_are_approached_from_both_sides_and_show_gravity() -> None
         md.excite(robot, 3.0, purpose="gravity")
 
 
+@pytest.mark.parametrize("seed", range(count(2, 60)))
+def test_poses_of_random_robots_keep_their_limits_and_show_the_gravity_set(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    joints = "".join(rng.choice(["R", "P"], int(rng.integers(1, 6)), p=[0.75, 0.25]))
+    robot = arm(seed, joints)
+    base = md.base_parameters(robot.with_drives(False, ()), model="gravity")
+    if not base.rank:
+        with pytest.raises(md.MinidynError, match="gravity loads no joint"):
+            md.excite(robot, 200.0, purpose="gravity", noise=0.2)
+        return
+    made = md.excite(robot, 200.0, purpose="gravity", noise=0.2)
+    assert made.base.rank == base.rank
+    assert np.all(np.isfinite(made.std))
+    if made.feasible:
+        kept(made)
+    else:
+        (told,) = (notice for notice in made.notices if notice.code == "excite.infeasible")
+        assert told.data["share"] > 1
+
+
 # ---------------------------------------------------------------- splines
 
 
