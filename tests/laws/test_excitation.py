@@ -176,6 +176,26 @@ def test_a_proof_finds_every_limit_that_is_exceeded(seed) -> None:
             assert proof.holds
 
 
+@pytest.mark.parametrize("many", [1, 20, 50_000])
+def test_torques_that_just_touch_their_limits_are_named_however_many_boxes_stay_open(many, monkeypatch) -> None:
+    """Seed 452 of the random cases left more boxes open than are halved, and their times and shares did not agree."""
+    monkeypatch.setattr("minidyn.excitation.proof._MANY", many)
+    robot = limited(random_chain(3, "RRP"), np.random.default_rng(3), effort=1e3)
+    bounds, family = bounds_of(robot, {}, 1.0), Family(3, 6.0, 1, 3)
+    swing = 0.05 * np.random.default_rng(0).normal(size=(family.size, 3))
+    course = family.course(family.coefficients(bounds.middle[:3], *np.zeros((2, 3, 3))) + swing)
+    torque = record(robot, "inverse_dynamics", parameters=robot.parameters)
+    t = np.linspace(0.0, 6.0, 6001)
+    used = np.abs(md.inverse_dynamics(robot, *course.derivatives(t)[:3]))
+    proof = prove(course, replace(bounds, effort=used.max(axis=0)), torque, 3)
+    assert not proof.holds
+    assert proof.worst.limit == "torque"
+    assert 1 < proof.worst.share < 1.2
+    joint = list(robot.joint_names).index(proof.worst.joint)
+    near = np.abs(t - proof.worst.time) < 0.03
+    assert used[near, joint].max() > 0.8 * used[:, joint].max()
+
+
 # ---------------------------------------------------------------- whole designs
 
 

@@ -28,6 +28,7 @@ _STEP = 1e-3  # s, of the samples
 _FEWEST = 2000  # samples
 _FIRST = 0.02  # s, of the boxes to begin with
 _HALVINGS = 14
+_MANY = 50_000  # open boxes: more are not halved
 _ROUNDING = 1e-9  # shares above one by less are rounding
 _BLOCK = 4096  # boxes at a time
 _CRITICAL = 0.97  # share of an effort limit from which a time is critical
@@ -203,7 +204,7 @@ def _too_near(course: Course, clearance: Clearance) -> tuple[int, float, float] 
         if not open_.any():
             return None
         found, nearest = middle[open_], apart[open_]
-        if len(found) > 50_000:
+        if len(found) > _MANY:
             break
         middle = np.sort(np.concatenate([found - width / 4, found + width / 4]))
         width /= 2
@@ -234,11 +235,10 @@ def _boxes(course: Course, bounds: Bounds, torque: Function, spread: Spread | No
                 left.append((t[open_], share[open_]))
         if not left:
             return None
-        middle, shares = np.concatenate([t for t, _ in left]), np.concatenate([s for _, s in left])
-        if len(middle) > 50_000:
+        found, shares = np.concatenate([t for t, _ in left]), np.concatenate([s for _, s in left])
+        if len(found) > _MANY:
             break
-        found = middle
-        middle = np.sort(np.concatenate([middle - width / 4, middle + width / 4]))
+        middle = np.sort(np.concatenate([found - width / 4, found + width / 4]))
         width /= 2
     sample, joint = (int(k) for k in np.unravel_index(int(np.argmax(shares)), shares.shape))
     return joint, float(found[sample]), float(shares[sample, joint])
