@@ -168,6 +168,7 @@ def test_every_option_of_identification_can_be_given() -> None:
     """What md.identify takes, a study can say; but for what only a program can hand over."""
     options = set(inspect.signature(md.identify).parameters)
     options -= {"robot", "recording", "base", "controller", "progress", "executor"}
+    options -= {"keep"}  # a study keeps what it prepared by itself
     assert "known_torque" in study_schema.MAPPING  # a column; functions and loads are a program's
     assert options - {"known_torque"} <= set(study_schema.STEPS["identify"])
 

@@ -392,25 +392,25 @@ def hash_of(*values: Any) -> str:
     return digest.hexdigest()
 
 
-def _add(update: Callable[[bytes], object], value: Any) -> None:
-    """Add a value, and what it holds, to a hash."""
+def _add(update: Callable[[bytes], object], value: Any, above: tuple[object, ...] = ()) -> None:
+    """Add a value, and what it holds, to a hash; `above` are the objects that hold it."""
     update(f"<{type(value).__qualname__}>".encode())
     if isinstance(value, str | bytes | int | float | complex | None):
         update(repr(value).encode())
     elif isinstance(value, np.ndarray | np.generic):
         update(f"{value.dtype}{value.shape}".encode() + value.tobytes())
     elif isinstance(value, Mapping):
-        _add(update, tuple(value.items()))
+        _add(update, tuple(value.items()), above)
     elif isinstance(value, tuple | list | range | set | frozenset):
         for one in sorted(value, key=repr) if isinstance(value, set | frozenset) else value:
-            _add(update, one)
+            _add(update, one, above)
     elif isinstance(value, os.PathLike):
         update(f"{value} {version_of(value)}".encode())
     elif isinstance(value, type | FunctionType | BuiltinFunctionType):
         update(f"{value.__module__}.{value.__qualname__}".encode())
-    elif isinstance(value, Sketch):  # it grows, and changes no sample
-        return
+    elif isinstance(value, Sketch) or any(value is one for one in above):
+        return  # what grows, and changes no sample; a table that holds a method of its own
     elif any("__reduce__" in vars(kind) for kind in type(value).__mro__[:-1]):  # it says what it is made of
-        _add(update, value.__reduce__())
+        _add(update, value.__reduce__(), (*above, value))
     else:
-        _add(update, vars(value))
+        _add(update, vars(value), (*above, value))
