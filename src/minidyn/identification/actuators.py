@@ -198,7 +198,7 @@ def identify_actuators(
     if COMMAND not in log.telemetry or log.telemetry[COMMAND].shape != log.q.shape:
         raise MinidynError(
             f'the log has no commands: expected telemetry "{COMMAND}" {log.q.shape}, one column a joint; '
-            "name the columns with command=..."
+            "name the columns with command= (--command)"
         )
     if len(log.starts) > 1:
         raise MinidynError(f"identify_actuators: expected one run, got {len(log.starts)}; take one: recording.runs[0]")

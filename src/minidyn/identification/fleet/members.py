@@ -186,16 +186,16 @@ def chosen_friction(
 ) -> tuple[FrictionChoice, AnyRecording]:
     """Return the friction terms of the type, and the data of a few robots that chose them."""
     model = starting_model(kind, friction, rotor_inertia, sign_width)
-    parts, failed = list[Recording](), list[Exception]()
+    parts, failed = list[Recording](), list[str]()
     for one in given:
         try:
             log = open_logs(one.name, one.value, kind, **reading).dated[0][1]
             data = ready(model, log, purpose="identification", once=True)
             parts.append(data.thinned(max(1, len(data) // _ENOUGH)))
         except (MinidynError, OSError) as error:  # it is named when its turn comes
-            failed.append(error)
+            failed.append(f"robot {one.name!r}: {error}")
     if not parts:
-        raise MinidynError(f"none of the robots that choose friction terms has logs that can be used: {failed[0]}")
+        raise MinidynError(f"none of the logs that were tried can be used; {failed[0]}")
     whole = concatenate([replace(part, telemetry={}, notices=()) for part in parts])
     wish: dict[str, Any] = {"widths": sign_width is None, "load": False, "memory": False}
     return choose_friction(model, base_parameters(model), whole, friction, **wish), whole
