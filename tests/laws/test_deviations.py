@@ -81,7 +81,7 @@ def data(
     return (*reduced(blocks >= 0)[:2], folds)
 
 
-@pytest.mark.parametrize("error", [None, 0.03, 0.1, 0.3], ids=["no prior", "3 %", "10 %", "30 %"])
+@pytest.mark.parametrize("error", [None, 0.1, 0.03, 0.3][: count(2, 4)])
 @pytest.mark.parametrize("border", [False, True], ids=["inside", "border"])
 def test_two_deviations_hold_the_truth(border: bool, error: float | None) -> None:
     off, plain = [], []

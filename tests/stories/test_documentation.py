@@ -43,8 +43,14 @@ def name_of(page: Path) -> str:
 
 
 pages = pytest.mark.parametrize("page", PAGES, ids=name_of)
-# designs of motions, chosen friction terms, controllers, estimators: examples/ and the laws run the same in every run
-SLOW = {f"docs/{name}.md" for name in ("excitation", "friction", "control", "estimators", "comparing-methods")}
+# what takes long on them runs in every run by examples/ and by laws: designs, friction terms, loads, reports, studies
+SLOW = {
+    f"docs/{name}.md"
+    for name in (
+        *("excitation", "friction", "control", "estimators", "comparing-methods"),
+        *("payloads", "report", "study-files", "validation", "how-to/motor-currents"),
+    )
+}
 
 
 @dataclass(frozen=True)

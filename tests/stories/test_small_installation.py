@@ -69,6 +69,7 @@ assert not {name for name in sys.modules if name.partition(".")[0] in ("pyarrow"
     assert "robot.xml" not in out
 
 
+@pytest.mark.long
 def test_a_study_runs(tmp_path: Path) -> None:
     alone(tmp_path, 'run("run", "s.toml", "--init", "--robot", "two_link"); run("run", "s.toml")')
     assert (tmp_path / "s-results" / "report" / "report.html").exists()

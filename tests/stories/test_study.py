@@ -577,6 +577,7 @@ def test_a_starter_file_takes_a_test_log_and_a_mapping(folder: Path, monkeypatch
     assert not Path("t.toml").exists()
 
 
+@pytest.mark.long
 def test_a_hand_with_a_finger_that_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Panda with its hand, from the starter file to the report: drives are those of the joints that have one."""
     monkeypatch.chdir(tmp_path)
