@@ -56,7 +56,7 @@ _FINEST = 1.1  # widths are chosen from steps of 17 %: nearer ones are not told 
 _COARSEST = 2.0  # a width that may be all smear: half of it is as far off as the truth is
 _STANDSTILL = 1e-12
 _TIMES_SMEARED = 3.0  # the travel over which a low-pass spreads a reversal: presliding over less cannot be told from it
-_LOADED = 500_000  # samples of a log on disk that are read at once to look for breakaway; longer ones are not asked
+_LOADED = 100_000  # samples that are read at once to look for breakaway; longer logs are not asked
 _FITTED = 6000  # samples, enough to see how far a fit moves with a width
 
 
