@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
-import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from timing import race
+from timing import c_result, race
 
 ROBOT = "ur10e"
 GOALS = {"C": 1e-6, "Python": 10e-6, "simulation": 1.0}
@@ -98,12 +95,7 @@ def c_step(law: Any, calls: int) -> float | None:
         n=sizes["q"],
         call=call,
     )
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder)
-        (path / "step.c").write_text(text, encoding="utf-8")
-        subprocess.run(["gcc", "-O2", "-o", str(path / "step"), str(path / "step.c"), "-lm"], check=True)
-        done = subprocess.run([str(path / "step")], capture_output=True, text=True, check=True)
-    return float(done.stdout.split()[0])
+    return c_result(text)
 
 
 def measure(quick: bool = False) -> dict[str, Any]:

@@ -64,6 +64,16 @@ def from_blocks(blocks: Array) -> Array:
     return np.ascontiguousarray(blocks.transpose(0, 2, 1)).reshape(count * width, size)
 
 
+def c_result(text: str) -> float:
+    """Return the first number that a C program prints."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder)
+        (path / "step.c").write_text(text, encoding="utf-8")
+        subprocess.run(["gcc", "-O2", "-o", str(path / "step"), str(path / "step.c"), "-lm"], check=True)
+        done = subprocess.run([str(path / "step")], capture_output=True, text=True, check=True)
+    return float(done.stdout.split()[0])
+
+
 def c_seconds(source: str, functions: Mapping[str, str], variables: str, n: int, step: str, steps: int) -> float:
     """Return the least time in seconds of a step in C, called so many times in a row, a thousand rows.
 
@@ -96,9 +106,4 @@ int main(void)
     return 0;
 }}
 """
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder)
-        (path / "step.c").write_text(text, encoding="utf-8")
-        subprocess.run(["gcc", "-O2", "-o", str(path / "step"), str(path / "step.c"), "-lm"], check=True)
-        done = subprocess.run([str(path / "step")], capture_output=True, text=True, check=True)
-    return float(done.stdout.split()[0])
+    return c_result(text)

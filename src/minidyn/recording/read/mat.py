@@ -74,40 +74,41 @@ def _version_5(path: Path) -> Iterator[_Named]:
             yield from _in_struct(key, np.asarray(value))
 
 
+def _parts(file: BinaryIO) -> Iterator[tuple[str, int, int]]:
+    """Yield (byte order, kind, end) of the parts of a file, which stands at the body of each."""
+    file.seek(126)
+    order = "<" if file.read(2) == b"IM" else ">"
+    while len(head := file.read(8)) == 8:
+        kind, size = struct.unpack(f"{order}2I", head)
+        end = file.tell() + size
+        yield order, kind, end
+        file.seek(end)
+
+
 def _unpacked_size(path: Path) -> int:
     """Return the bytes of all compressed variables of a file, unpacked piece by piece and thrown away."""
     total = 0
     with path.open("rb") as file:
-        file.seek(126)
-        order = "<" if file.read(2) == b"IM" else ">"
-        while len(head := file.read(8)) == 8:
-            kind, size = struct.unpack(f"{order}2I", head)
-            end = file.tell() + size
+        for _, kind, end in _parts(file):
             if kind == _COMPRESSED:
                 stream = zlib.decompressobj()
                 while not stream.eof and (piece := file.read(min(_PIECE, end - file.tell()))):
                     while piece and not stream.eof:
                         total += len(stream.decompress(piece, _PIECE))
                         piece = stream.unconsumed_tail
-            file.seek(end)
     return total
 
 
 def _check_tags(path: Path) -> None:
     """Raise where a part of a file is not what it says: SciPy believes the types of numbers, and crashes."""
     with path.open("rb") as file:
-        file.seek(126)
-        order = "<" if file.read(2) == b"IM" else ">"
-        while len(head := file.read(8)) == 8:
-            kind, size = struct.unpack(f"{order}2I", head)
-            end = file.tell() + size
+        for order, kind, end in _parts(file):
             if kind == _COMPRESSED:
-                body = zlib.decompressobj().decompress(file.read(size))
+                body = zlib.decompressobj().decompress(file.read(end - file.tell()))
                 _Tags(io.BytesIO(body), order, len(body)).matrix()
             else:
                 file.seek(-8, io.SEEK_CUR)
                 _Tags(file, order, end).matrix()
-            file.seek(end)
 
 
 class _Tags:
