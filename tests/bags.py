@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from rosbags.rosbag1 import Writer as Writer1
-from rosbags.rosbag2 import StoragePlugin
+from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin
 from rosbags.rosbag2 import Writer as Writer2
 from rosbags.typesys import Stores, get_typestore
 
@@ -20,14 +20,21 @@ def messages(t, names, q, dq, tau) -> list[Message]:
     return [(float(t[k]), list(names), q[k], dq[k], tau[k]) for k in range(len(t))]
 
 
-def write_bag(path: Path, kind: str, topics: dict[str, list[Message]]) -> Path:
-    """Write a bag ("db3", "mcap" or "bag") and return its folder, or its file for ROS 1."""
+def write_bag(path: Path, kind: str, topics: dict[str, list[Message]], compressed: str = "") -> Path:
+    """Write a bag ("db3", "mcap" or "bag") and return its folder, or its file for ROS 1.
+
+    compressed: "bz2" or "lz4" in ROS 1; "file", "message" or, in MCAP, "storage" in ROS 2.
+    """
     store = get_typestore(Stores.ROS1_NOETIC if kind == "bag" else Stores.LATEST)
     types = store.types
     State, Header = types["sensor_msgs/msg/JointState"], types["std_msgs/msg/Header"]
     Time = types["builtin_interfaces/msg/Time"]
     plugin = StoragePlugin.MCAP if kind == "mcap" else StoragePlugin.SQLITE3
     writer = Writer1(path) if kind == "bag" else Writer2(path, version=9, storage_plugin=plugin)
+    if compressed and isinstance(writer, Writer1):
+        writer.set_compression(Writer1.CompressionFormat[compressed.upper()])
+    elif compressed:
+        writer.set_compression(CompressionMode[compressed.upper()], CompressionFormat.ZSTD)
     with writer:
         for topic, rows in topics.items():
             connection = writer.add_connection(topic, State.__msgtype__, typestore=store)

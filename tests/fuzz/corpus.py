@@ -216,6 +216,7 @@ def findings() -> list[tuple[str, bytes]]:
         ("mjcf", body.format("", "", "", '<asset><hfield name="h" nrow="40000" ncol="40000" size="1 1 1 1"/></asset>')),
         ("mjcf", body.format("", "", 400 * "<body>" + 400 * "</body>", "")),
         *((kind, 20_000 * text) for kind in ("urdf", "mjcf") for text in ("<!--", "<?", "<!", "<include ", "<")),
+        ("mjcf", body.format("", "", "", "").encode().replace(b"<mujoco>", b'<mujoco model="\xb6">')),
         ("urdf", _mimic_chain(700)),
         ("urdf", URDF.replace("<mechanicalReduction>50<", "<mechanicalReduction>0<")),
         ("toml", "a" + 30_000 * ".a" + " = 1"),

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 import minidyn as md
+from bags import messages, write_bag
 from minidyn.app.study.file import read_study
 from minidyn.app.study.store import hash_of, held
 from minidyn.errors import DescriptionError, Unforeseen
 from minidyn.files import _machine
-from minidyn.recording.read import tables
+from minidyn.recording.read import bag, tables
 
 N = 20
 T = np.arange(N) / 100
@@ -110,6 +111,22 @@ def test_matlab_files_that_unpack_to_gigabytes(tmp_path: Path, little: None) -> 
     savemat(tmp_path / "a.mat", good() | {"x": np.zeros(400_000)}, do_compression=True)
     assert (tmp_path / "a.mat").stat().st_size < 300_000
     refused(tmp_path / "a.mat", "MB unpacked.*-v6")
+
+
+BAGS = [("bag", "bz2"), ("bag", "lz4"), ("mcap", "storage"), ("db3", "message"), ("db3", "file")]
+
+
+@pytest.mark.parametrize(("kind", "compressed"), BAGS)
+def test_bags_that_unpack_to_gigabytes(
+    tmp_path: Path, kind: str, compressed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = good()
+    rows = messages(log["t"], md.load("two_link").joint_names, log["q"], log["q"], log["tau"])
+    path = write_bag(tmp_path / f"log.{kind}", kind, {"/joint_states": rows}, compressed)
+    np.testing.assert_array_equal(md.read_recording(path, "two_link").q, log["q"])
+    monkeypatch.setattr(bag, "_CHUNK", 100)
+    monkeypatch.setattr(bag, "_RATIO", 2)
+    refused(path, "holds more than")
 
 
 def test_hdf5_that_points_elsewhere(tmp_path: Path) -> None:

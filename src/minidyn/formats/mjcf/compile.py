@@ -94,7 +94,7 @@ def compile_mjcf(path: Path) -> Compiled:
             _refuse_free_joints(spec, path, has_includes)
             _leave_out(spec, notices)
             plans = _plan_inertia(spec, path, notices)
-            model = spec.compile()
+            model, name = spec.compile(), str(spec.modelname)  # a name that is no UTF-8 is a ValueError, too
         except DescriptionError:
             raise
         except ValueError as error:
@@ -104,7 +104,7 @@ def compile_mjcf(path: Path) -> Compiled:
     for body, plan, place in zip(spec.bodies, plans, where):
         bodies[body.id] = _parameters(plan, model, body.id)
         places[body.id] = place
-    return Compiled(path, model, str(spec.modelname), places, bodies, notices)
+    return Compiled(path, model, name, places, bodies, notices)
 
 
 def refused_by_mujoco(data: bytes, path: Path) -> str:

@@ -5,14 +5,16 @@ A topic of geometry_msgs/WrenchStamped beside it is interpolated to the times of
 
 from __future__ import annotations
 
+import functools
 import sqlite3
 import struct
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -44,6 +46,8 @@ _TYPE = "sensor_msgs/msg/JointState"
 _WRENCH = "geometry_msgs/msg/WrenchStamped"
 _WRENCH_COLUMNS = tuple(f"telemetry.wrench.{k}" for k in range(6))
 _FIELDS = (("q", "position"), ("dq", "velocity"), ("tau", "effort"))
+_CHUNK = 256 * 2**20  # bytes that a compressed chunk or message may hold; writers make chunks of about a megabyte
+_RATIO = 100  # a compressed file may hold this many times its size, and a chunk more
 
 
 class BagTable(LogTable):
@@ -148,6 +152,7 @@ class BagTable(LogTable):
         from rosbags.serde import SerdeError
         from rosbags.typesys import Stores, get_typestore
 
+        _bound_decompression()
         path = self.path
         if path.is_dir() and not (path / "metadata.yaml").exists():
             inside = sorted([*path.glob("*.db3"), *path.glob("*.mcap"), *path.glob("*.bag")])
@@ -257,3 +262,60 @@ def _row(message: Any, n: int) -> Array:
         if len(getattr(message, field)) == n:
             part[:] = getattr(message, field)
     return row.ravel()
+
+
+@functools.cache
+def _bound_decompression() -> None:
+    """Let rosbags decompress only so much: of itself it believes a few kilobytes that claim to hold gigabytes."""
+    import bz2
+
+    from lz4.frame import LZ4FrameDecompressor  # type: ignore[import-untyped]
+    from rosbags.rosbag1 import reader as first
+    from rosbags.rosbag2 import reader, storage_mcap
+
+    second: Any = reader
+    zstd = second.zstd  # of Python or its backport, as the reader has it
+    kinds: dict[str, Any] = {"bz2": bz2.BZ2Decompressor, "lz4": LZ4FrameDecompressor, "zstd": zstd.ZstdDecompressor}
+    for table in (first.decompressors, storage_mcap.DECOMPRESSORS):
+        for name in kinds.keys() & table.keys():
+            table[name] = functools.partial(_decompressed, kinds[name])
+    second.zstd = SimpleNamespace(
+        decompress=functools.partial(_decompressed, kinds["zstd"]), open=functools.partial(_BoundedFile, zstd.open)
+    )
+
+
+def _decompressed(kind: Callable[[], Any], data: bytes, claimed: int = 0) -> bytes:
+    """Return all frames of compressed data, in all at most _CHUNK bytes; what a header claims decides nothing."""
+    whole = b""
+    while data:
+        frame = kind()
+        whole += frame.decompress(data, max_length=_CHUNK + 1 - len(whole))
+        if len(whole) > _CHUNK:
+            raise ValueError(f"a chunk holds more than {_CHUNK} bytes; write the bag with smaller chunks")
+        if not frame.eof:
+            raise ValueError("a chunk ends too early")
+        data = frame.unused_data or b""
+    return whole
+
+
+class _BoundedFile:
+    """A compressed file that may hold _RATIO times its size and one chunk more."""
+
+    def __init__(self, opened: Callable[[Any, str], Any], stream: Any, mode: str) -> None:
+        self._left = _CHUNK + _RATIO * stream.seek(0, 2)
+        stream.seek(0)
+        self._file = opened(stream, mode)
+
+    def __enter__(self) -> _BoundedFile:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes."""
+        data: bytes = self._file.read(size)
+        self._left -= len(data)
+        if self._left < 0:
+            raise ValueError(f"a compressed file holds more than {_RATIO} times its size; decompress it first")
+        return data
