@@ -205,6 +205,9 @@ def _more_logs(folder: Path, recording: md.Recording) -> None:
         made.rmdir()
 
 
+_DEFINED = "UPDATE message_definitions SET encoding = '{0}', encoded_message_definition = '{1}'"
+
+
 def findings() -> list[tuple[str, bytes]]:
     """What once crashed, hung, took gigabytes or raised an error of somebody else: (format, bytes)."""
     body = '<mujoco>{0}<worldbody><body><joint {1}/><inertial mass="1" pos="0 0 0" diaginertia="1 1 1"/>'
@@ -250,6 +253,8 @@ def findings() -> list[tuple[str, bytes]]:
         ("mat", _matrix(b"\x05\0\0\0\x08\0\0\0", b"\x05\0\0\0\0\0\0\0")),  # SciPy took zero for a type and crashed
         ("db3", _bag("UPDATE messages SET timestamp = 1e300")),
         ("db3", _bag("UPDATE topics SET name = CAST(name AS BLOB)")),
+        ("db3", _bag(_DEFINED.format("ros2msg", "int8 x\n" + 80 * "=" + "\nMSG: 1/A\nint8 x\n"))),
+        ("db3", _bag(_DEFINED.format("ros2idl", "module a { struct b { long x[((1))]; }; };"))),
     ]
     return [(kind, text if isinstance(text, bytes) else text.encode()) for kind, text in found]
 

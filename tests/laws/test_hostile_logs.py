@@ -129,6 +129,41 @@ def test_bags_that_unpack_to_gigabytes(
     refused(path, "holds more than")
 
 
+IDL = """// generated (by hand)
+module sensor_msgs { module msg { struct JointState {
+  @verbatim (language="comment", text="Positions (rad)")
+  @default (value=0.0)
+  double position; %s }; }; };"""
+
+
+@pytest.mark.parametrize(
+    ("more", "read"),
+    [
+        ("/* (so) */ long x;", True),
+        ("", True),
+        ("long x[((1))];", False),
+        ('long x[(1)]; // "', False),
+        ("sequence<sequence<sequence<long>>> x;", False),
+        ("long x;" + 100_000 * " ", False),
+    ],
+)
+def test_message_definitions_that_take_days(more: str, read: bool) -> None:
+    """Rosbags' parser takes 0.25 s for one pair of parentheses in an expression and 28 s for two."""
+
+    def parsed(text: str) -> str:
+        return text
+
+    text = IDL % more
+    if read:
+        assert bag._types_from_idl(parsed, text) == text
+        from rosbags.typesys import get_types_from_idl
+
+        assert "sensor_msgs/msg/JointState" in get_types_from_idl(text)
+    else:
+        with pytest.raises(ValueError, match="message definition"):
+            bag._types_from_idl(parsed, text)
+
+
 def test_hdf5_that_points_elsewhere(tmp_path: Path) -> None:
     h5py = pytest.importorskip("h5py")
     (tmp_path / "secret").write_bytes(bytes(8 * N * 2))

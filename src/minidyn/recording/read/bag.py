@@ -6,6 +6,7 @@ A topic of geometry_msgs/WrenchStamped beside it is interpolated to the times of
 from __future__ import annotations
 
 import functools
+import re
 import sqlite3
 import struct
 import sys
@@ -47,6 +48,7 @@ _WRENCH = "geometry_msgs/msg/WrenchStamped"
 _WRENCH_COLUMNS = tuple(f"telemetry.wrench.{k}" for k in range(6))
 _FIELDS = (("q", "position"), ("dq", "velocity"), ("tau", "effort"))
 _CHUNK = 256 * 2**20  # bytes that a compressed chunk or message may hold; writers make chunks of about a megabyte
+_DEFINITION = 100_000  # characters of a message definition in IDL; 15,000 take a second
 _RATIO = 100  # a compressed file may hold this many times its size, and a chunk more
 
 
@@ -152,7 +154,7 @@ class BagTable(LogTable):
         from rosbags.serde import SerdeError
         from rosbags.typesys import Stores, get_typestore
 
-        _bound_decompression()
+        _bound_rosbags()
         path = self.path
         if path.is_dir() and not (path / "metadata.yaml").exists():
             inside = sorted([*path.glob("*.db3"), *path.glob("*.mcap"), *path.glob("*.bag")])
@@ -174,6 +176,10 @@ class BagTable(LogTable):
             *(AnyReaderError, ReaderError1, ReaderError2, SerdeError, sqlite3.Error, OSError, EOFError),
             *(ValueError, KeyError, IndexError, AssertionError, TypeError, struct.error, StopIteration, RuntimeError),
             *(MemoryError, OverflowError, AttributeError),  # a length that no file has, a message of other fields
+            *(
+                SyntaxError,
+                NameError,
+            ),  # of classes that rosbags writes from definitions: names of letters, quoted values
         ) as error:
             raise DescriptionError(f"{self.path}: not a whole bag ({error or type(error).__name__})") from None
         except Exception as error:  # decompressors and the sqlite binding have roots of their own
@@ -265,23 +271,36 @@ def _row(message: Any, n: int) -> Array:
 
 
 @functools.cache
-def _bound_decompression() -> None:
-    """Let rosbags decompress only so much: of itself it believes a few kilobytes that claim to hold gigabytes."""
+def _bound_rosbags() -> None:
+    """Let rosbags take only so much: few kilobytes may claim to hold gigabytes, and a short definition take days."""
     import bz2
 
-    from lz4.frame import LZ4FrameDecompressor  # type: ignore[import-untyped]
+    from lz4.frame import LZ4FrameDecompressor
+    from rosbags.highlevel import anyreader
     from rosbags.rosbag1 import reader as first
     from rosbags.rosbag2 import reader, storage_mcap
 
     second: Any = reader
     zstd = second.zstd  # of Python or its backport, as the reader has it
     kinds: dict[str, Any] = {"bz2": bz2.BZ2Decompressor, "lz4": LZ4FrameDecompressor, "zstd": zstd.ZstdDecompressor}
+    opener: Any = anyreader
+    opener.get_types_from_idl = functools.partial(_types_from_idl, opener.get_types_from_idl)
     for table in (first.decompressors, storage_mcap.DECOMPRESSORS):
         for name in kinds.keys() & table.keys():
             table[name] = functools.partial(_decompressed, kinds[name])
     second.zstd = SimpleNamespace(
         decompress=functools.partial(_decompressed, kinds["zstd"]), open=functools.partial(_BoundedFile, zstd.open)
     )
+
+
+def _types_from_idl(parsed: Callable[[str], Any], text: str) -> Any:
+    """Return the types of an IDL definition; refuse where the parser takes a hundred times as long for each level."""
+    bare = re.sub(r'"(?:\\.|[^"\\])*"|//[^\n]*|/[*](?:[^*]|[*](?!/))*[*]/', " ", text[: _DEFINITION + 1])
+    bare = re.sub(r"@\w+\s*\(", " ", bare)  # of annotations
+    if len(text) > _DEFINITION or "(" in bare or re.search(r"sequence\s*<\s*sequence", bare):
+        what = f"longer than {_DEFINITION} characters, with parentheses or sequences of sequences"
+        raise ValueError(f"a message definition in IDL is {what}; write the bag with MSG definitions")
+    return parsed(text)
 
 
 def _decompressed(kind: Callable[[], Any], data: bytes, claimed: int = 0) -> bytes:
