@@ -102,7 +102,7 @@ def cross(a: Array, b: Array) -> Array:
 def counted(robot: md.Robot, seed: int) -> tuple[int, float, Array]:
     """Return the number of independent columns, the gap behind it, and the singular values."""
     rng = np.random.default_rng((seed, 5))
-    states = rng.uniform(-2.0, 2.0, (3, 12 * robot.n + 30, robot.n))
+    states = rng.uniform(-2.0, 2.0, (3, 5 * robot.n + 15, robot.n))
     Y = regressor(robot, *states).reshape(-1, len(robot.layout))
     size = np.linalg.norm(Y, axis=0)
     Y = Y[:, size > 1e-12 * size.max(initial=1e-300)]
