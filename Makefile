@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --no-compile
 # What pip does takes minutes the first time: say so, and let it show its progress.
 SAY = @echo "minidyn: installing $(1) into $(VENV); this is done once"
 
-.PHONY: demo test test-long fuzz chaos test-versions dist check format bench docs clean
+.PHONY: demo test test-long fuzz chaos test-offline test-versions dist check format bench docs clean
 .DELETE_ON_ERROR:
 
 $(BIN)/python:
@@ -55,6 +55,10 @@ chaos: $(VENV)/.installed-test
 	$(BIN)/python tools/chaos.py --kills 1000
 
 # every Python that is here, and the lowest versions of libraries that pyproject.toml declares
+# without any network but the loopback address (Linux, util-linux and iproute2)
+test-offline: $(VENV)/.installed-test
+	unshare --map-root-user --net sh -c 'ip link set lo up && $(BIN)/python -m pytest -n 2'
+
 test-versions: $(BIN)/python
 	$(BIN)/python tools/versions.py
 

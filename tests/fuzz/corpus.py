@@ -250,6 +250,7 @@ def findings() -> list[tuple[str, bytes]]:
         ("npz", _archive(t=np.arange(5.0), q=np.zeros((5, 2)), sketch=np.array("["))),
         ("npz", _archive(t=np.arange(5.0), q=np.zeros((5, 2)), notices=np.array(['{"code": 3}']))),
         ("parquet", _twins()),
+        ("parquet", _never_missing()),
         ("mat", _matrix(b"\x05\0\0\0\x08\0\0\0", b"\x05\0\0\0\0\0\0\0")),  # SciPy took zero for a type and crashed
         ("db3", _bag("UPDATE messages SET timestamp = 1e300")),
         ("db3", _bag("UPDATE topics SET name = CAST(name AS BLOB)")),
@@ -273,6 +274,19 @@ def _twins() -> bytes:
     lists = pa.array([[1.0, 2.0], [3.0, 4.0]])
     pq.write_table(pa.Table.from_arrays([pa.array([0.0, 1.0]), lists, lists], names=["t", "q", "q"]), buffer)
     return buffer.getvalue()
+
+
+def _never_missing() -> bytes:
+    """A file whose schema says that no value may be missing, and whose statistics count those that are.
+
+    Arrow's Python objects of its column chunks ended the process.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({"t": [0.0, None], "q1": [0.0, None]}), buffer)
+    return buffer.getvalue().replace(b"\x25\x02\x18\x02q1", b"\x25\x00\x18\x02q1")
 
 
 def _matrix(old: bytes, new: bytes) -> bytes:

@@ -16,6 +16,7 @@ from minidyn.errors import DescriptionError, MissingFile, ShapeError, UnknownNam
 from minidyn.notices import Notice
 from minidyn.recording.lazy import LazyRecording
 from minidyn.recording.read.guess import read_name, time_columns
+from minidyn.recording.read.parquet import _column_bytes
 
 sys.path.insert(0, str(Path(__file__).parent))
 from bags import messages, write_bag
@@ -566,3 +567,20 @@ def test_units_in_the_names_of_columns_are_read(positions: str, speeds: str, tor
             np.testing.assert_allclose(found, expected, atol=1e-9)
     raw = md.read_recording(file, robot, units="rad")
     np.testing.assert_allclose(raw.q, np.rad2deg(q), atol=1e-9)
+
+
+@pytest.mark.parametrize("rows", [1, 300])
+def test_bytes_of_parquet_columns_are_those_that_arrow_counts(tmp_path: Path, rows: int) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {f"column {k}": np.arange(rows) * 0.1 for k in range(20)}
+    table = pa.table(columns | {"q": [[0.5, 1.5]] * rows, "on": [True] * rows, "word": ["x"] * rows})
+    pq.write_table(table, tmp_path / "log.parquet", row_group_size=17)
+    metadata = pq.read_metadata(tmp_path / "log.parquet")
+    counted: dict[str, int] = {}
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for column in map(group.column, range(group.num_columns)):
+            name = column.path_in_schema.partition(".")[0]
+            counted[name] = counted.get(name, 0) + column.total_compressed_size
+    assert _column_bytes(metadata) == counted

@@ -122,13 +122,74 @@ class ParquetTable(LogTable):
 
 
 def _column_bytes(metadata: Any) -> dict[str, int]:
-    """Return the packed bytes of each column."""
+    """Return the packed bytes of each column.
+
+    Arrow's objects of column chunks end the process where a statistic in the file is broken, so they are not asked.
+    """
+    stream = optional("pyarrow").BufferOutputStream()
+    metadata.write_metadata_file(stream)  # as Arrow understood it: known fields alone
     found: dict[str, int] = {}
-    for group in map(metadata.row_group, range(metadata.num_row_groups)):
-        for column in map(group.column, range(group.num_columns)):
-            name = column.path_in_schema.removesuffix(".list.element").removesuffix(".list.item")
-            found[name] = found.get(name, 0) + column.total_compressed_size
+    for group in _Footer(stream.getvalue().to_pybytes()).value(_STRUCT, _SIZES).get(4, ()):
+        for chunk in group.get(1, ()):
+            column = chunk.get(3, {})
+            path = b".".join(column.get(3, ())).decode(errors="replace")
+            name = path.removesuffix(".list.element").removesuffix(".list.item")
+            found[name] = found.get(name, 0) + column.get(7, 0)
     return found
+
+
+_STRUCT = 12
+_SIZES = {4: {1: {3: {3: {}, 7: {}}}}}  # row groups: columns: metadata: path in the schema, packed bytes
+
+
+class _Footer:
+    """Some fields of a Parquet file's metadata, by their numbers in Thrift's compact protocol."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = data, 4  # behind "PAR1"
+
+    def value(self, kind: int, wanted: dict[int, Any] | None) -> Any:
+        """Return what comes next: structures as dicts of the wanted fields; None: it is passed over."""
+        data = self._data
+        if kind == _STRUCT:
+            found, field = {}, 0
+            while head := data[self._at]:
+                self._at += 1
+                field = field + (head >> 4) if head >> 4 else self._number() >> 1
+                inner = None if wanted is None else wanted.get(field)
+                value = self.value(head & 15, inner)
+                if inner is not None:
+                    found[field] = value
+            self._at += 1
+            return found
+        if kind <= 2:  # in a structure; nothing follows
+            return kind == 1
+        if 4 <= kind <= 6:
+            number = self._number()
+            return (number >> 1) ^ -(number & 1)
+        if kind == 8:
+            size = self._number()
+            self._at += size
+            return data[self._at - size : self._at]
+        if kind == 9:
+            head = data[self._at]
+            self._at += 1
+            count = head >> 4 if head < 0xF0 else self._number()
+            if head & 15 <= 3:  # a byte each
+                self._at += count
+                return []
+            return [self.value(head & 15, wanted) for _ in range(count)]
+        self._at += {3: 1, 7: 8}[kind]
+        return None
+
+    def _number(self) -> int:
+        data, at = self._data, self._at
+        value, shift = data[at] & 127, 0
+        while data[at] >= 128:
+            at, shift = at + 1, shift + 7
+            value |= (data[at] & 127) << shift
+        self._at = at + 1
+        return value
 
 
 @contextmanager
