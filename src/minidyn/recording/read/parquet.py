@@ -139,7 +139,9 @@ def _column_bytes(metadata: Any) -> dict[str, int]:
 
 
 _STRUCT = 12
-_SIZES = {4: {1: {3: {3: {}, 7: {}}}}}  # row groups: columns: metadata: path in the schema, packed bytes
+_SIZES: dict[int, Any] = {
+    4: {1: {3: {3: {}, 7: {}}}}
+}  # row groups: columns: metadata: path in the schema, packed bytes
 
 
 class _Footer:
@@ -152,7 +154,8 @@ class _Footer:
         """Return what comes next: structures as dicts of the wanted fields; None: it is passed over."""
         data = self._data
         if kind == _STRUCT:
-            found, field = {}, 0
+            found: dict[int, Any] = {}
+            field = 0
             while head := data[self._at]:
                 self._at += 1
                 field = field + (head >> 4) if head >> 4 else self._number() >> 1
