@@ -33,6 +33,7 @@ DOCS = Path(__file__).parents[1] / "docs" / "clusters.md"
 FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "fleet.svg"
 _BEGIN, _END = "<!-- fleet: begin -->\n", "<!-- fleet: end -->"
 LEVEL = 0.05
+TERMS = ("viscous", "coulomb", "offset")
 SIZES = (3, 5, 10, 20, 50)
 LARGEST = 20  # of fleets with a fault
 MOTIONS, RATE = 20, 100
@@ -92,7 +93,7 @@ def type_of(name: str) -> md.Robot:
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "three.toml").write_text(THREE)
             robot = md.load(Path(folder) / "three.toml")
-    robot = robot.with_drives(True, ("viscous", "coulomb", "offset"), sign_width=0.05)
+    robot = robot.with_drives(True, TERMS, sign_width=0.05)
     values = np.nan_to_num(robot.parameters)
     for column in robot.layout.columns:
         if not column.is_inertial:
@@ -114,14 +115,23 @@ def motion(name: str, seed: int) -> tuple[np.ndarray, ...]:
     return t, *signals, md.regressor(type_of(name), *signals)
 
 
-def member(name: str, number: int, fault: tuple[str, int, float] | None = None) -> Member:
-    """Return one robot of a type, healthy or with a fault."""
-    robot, rng = type_of(name), np.random.default_rng((number, len(name), fault is not None))
+def log_of(
+    name: str,
+    rng: np.random.Generator,
+    fault: tuple[str, int, float] | None = None,
+    motions: int = MOTIONS,
+    friction: float = 1.0,
+) -> md.Recording:
+    """Return a log of one robot of a type, healthy or with a fault, on one of so many motions.
+
+    Friction of all joints is that many times the usual one, beside what robots differ by.
+    """
+    robot = type_of(name)
     values, joints = robot.parameters.copy(), robot.n
     kind, joint, size = fault or ("", 0, 0.0)
     for column in robot.layout.columns:
         if column.symbol in ("Fv", "Fc"):
-            values[column.index] *= 1 + SPREADS[name][column.joint] * rng.normal()
+            values[column.index] *= friction * (1 + SPREADS[name][column.joint] * rng.normal())
             values[column.index] *= 1 + size * (kind == "friction" and column.joint == joint)
         elif column.symbol == "Fo":
             values[column.index] += 0.1 * rng.normal()
@@ -131,11 +141,16 @@ def member(name: str, number: int, fault: tuple[str, int, float] | None = None) 
     gains = 1 + 0.01 * rng.normal(size=joints)
     gains[joint] += size * (kind == "gain")
     length = RATE * (6 if name == "two joints" else int(rng.integers(3, 13)))
-    t, q, dq, ddq, Y = (array[:length] for array in motion(name, int(rng.integers(MOTIONS))))
+    t, q, dq, ddq, Y = (array[:length] for array in motion(name, int(rng.integers(motions))))
     tau = gains * (Y @ values)
     tau += 0.02 * np.sqrt(np.mean(tau**2, axis=0)) * rng.normal(size=tau.shape)
-    log = md.Recording(t, q, tau, dq, ddq, robot.joint_names)
-    return reduced(robot, base_of(name), Logs(f"robot {number}", (("", log),)))
+    return md.Recording(t, q, tau, dq, ddq, robot.joint_names)
+
+
+def member(name: str, number: int, fault: tuple[str, int, float] | None = None) -> Member:
+    """Return one robot of a type, healthy or with a fault."""
+    log = log_of(name, np.random.default_rng((number, len(name), fault is not None)), fault)
+    return reduced(type_of(name), base_of(name), Logs(f"robot {number}", (("", log),)))
 
 
 def flange(robot: md.Robot) -> np.ndarray:

@@ -72,7 +72,8 @@ from minidyn.identification.verdict import Limits as Limits
 from minidyn.identification.cross_validate import cross_validate as cross_validate
 from minidyn.identification.cross_validate import CrossValidation as CrossValidation
 from minidyn.app.fleet import identify_fleet as identify_fleet
-from minidyn.app.fleet import Fleet as Fleet
+from minidyn.app.fleet_result import Fleet as Fleet
+from minidyn.app.fleet_result import load_fleet as load_fleet
 
 # whole jobs
 from minidyn.app.study.run import run_study as run_study

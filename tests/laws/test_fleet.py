@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
@@ -13,71 +15,48 @@ import pytest
 from scipy import stats
 
 import minidyn as md
-from minidyn.base.base_parameters import base_parameters
+from conftest import count
 from minidyn.identification.fleet import deviations
-from minidyn.identification.fleet.deviations import Cause, Comparison, Deviation, FleetFit, compared, trend
+from minidyn.identification.fleet.chances import Together, others, trend
+from minidyn.identification.fleet.deviations import Comparison, Deviation, FleetFit, compared
 from minidyn.identification.fleet.members import Logs, Member, open_logs, reduced
 from minidyn.identification.friction.shared import Joined, Split
-from minidyn.model.parameters import from_body
+from minidyn.recording.engine import Workers
 
-TERMS = ("viscous", "coulomb", "offset")
-SIZES = {"Ia": 0.3, "Fv": 2.0, "Fc": 1.5, "Fo": 0.5}
-SAMPLES = 400
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from fleet import TERMS, base_of, log_of, type_of
 
-
-@cache
-def type_of(name: str = "two_link") -> md.Robot:
-    robot = md.load(name).with_drives(True, TERMS, sign_width=0.05)
-    values = np.nan_to_num(robot.parameters)
-    for column in robot.layout.columns:
-        if not column.is_inertial:
-            values[column.index] = SIZES[column.symbol]
-    return robot.with_parameters(values)
+TWO = "two joints"
 
 
 @cache
-def motion(seed: int) -> tuple[np.ndarray, ...]:
-    t = np.linspace(0, 8, SAMPLES)
-    signals = md.trajectory.fourier(type_of(), seed=seed, speed=1.5)(t)
-    return t, *signals, md.regressor(type_of(), *signals)
-
-
-def log_of(
-    rng: np.random.Generator, seed: int, scale: float = 1.0, mass: float = 0.0, day: float = 0.0
-) -> md.Recording:
-    """Return a log: friction that differs by 4 %, at joint 2 by a factor, and perhaps a load at the end."""
-    robot, (t, q, dq, ddq, Y) = type_of(), motion(seed)
-    values = robot.parameters.copy()
-    for column in robot.layout.columns:
-        if column.symbol in ("Fv", "Fc"):
-            values[column.index] *= (1 + 0.04 * rng.normal()) * (scale if column.joint == 1 else 1.0) * (1 + day)
-    values[robot.layout.links[-1]] += from_body(mass, (0.8, 0.0, 0.0), 0.002 * mass * np.eye(3))
-    tau = (1 + 0.01 * rng.normal(size=2)) * (Y @ values)
-    tau += 0.02 * rng.normal(size=tau.shape) * np.sqrt(np.mean(tau**2, axis=0))
-    return md.Recording(t, q, tau, dq, ddq, robot.joint_names)
+def logs() -> tuple[md.Recording, ...]:
+    rng = np.random.default_rng(1)
+    return tuple(log_of(TWO, rng, motions=2) for _ in range(4))
 
 
 @cache
 def members() -> tuple[Member, ...]:
-    rng, base = np.random.default_rng(1), base_parameters(type_of())
-    return tuple(reduced(type_of(), base, Logs(f"r{k}", (("", log_of(rng, k % 3)),))) for k in range(4))
+    return tuple(reduced(type_of(TWO), base_of(TWO), Logs(f"r{k}", (("", log),))) for k, log in enumerate(few()))
 
 
-def rows_of(member: Member, number: int, base: md.BaseMap) -> tuple[np.ndarray, np.ndarray]:
+def few() -> list[md.Recording]:
+    """Logs of so few samples that matrices of all of them are small."""
+    return [log.thinned(4) for log in logs()]
+
+
+def rows_of(member: Member, log: md.Recording, base: md.BaseMap) -> tuple[np.ndarray, np.ndarray]:
     """Rows of all samples in units of the noise, from the regressor itself: (N, n, b), (N, n)."""
-    rng = np.random.default_rng(1)
-    logs = [log_of(rng, k % 3) for k in range(4)]
-    _, q, dq, ddq, _ = motion(number % 3)
-    B = md.base_regressor(type_of(), q, dq, ddq, base=base)
-    return B / member.scale[:, None], np.asarray(logs[number].tau) / member.scale
+    B = md.base_regressor(type_of(TWO), log.q, log.dq, log.ddq, base=base)
+    return B / member.scale[:, None], np.asarray(log.tau) / member.scale
 
 
 def dense(base: md.BaseMap, split: Split, beta: np.ndarray) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """(gain columns, base columns, right side) of each member, sample by sample."""
     made, shared = [], np.zeros(base.rank)
     shared[list(split.shared)] = beta[list(split.shared)]
-    for number, member in enumerate(members()):
-        B, y = rows_of(member, number, base)
+    for member, log in zip(members(), few()):
+        B, y = rows_of(member, log, base)
         G = np.zeros((*y.shape, 2))
         G[:, [0, 1], [0, 1]] = B @ shared
         made.append((G.reshape(-1, 2), B.reshape(-1, base.rank), y.ravel()))
@@ -85,8 +64,8 @@ def dense(base: md.BaseMap, split: Split, beta: np.ndarray) -> list[tuple[np.nda
 
 
 def test_merged_triangles_are_one_large_least_squares_problem() -> None:
-    base, split = base_parameters(type_of()), Split.of(base_parameters(type_of()))
-    beta = base.matrix @ type_of().parameters * 1.02
+    base, split = base_of(TWO), Split.of(base_of(TWO))
+    beta = base.matrix @ type_of(TWO).parameters * 1.02
     spread, gains = np.full(len(split.own), 0.1), np.array([0.01, 0.02])
     parts = [deviations._part(m, deviations._extended(m, split, beta), gains) for m in members()]
     R, z, _ = Joined(split, [(part.R, part.z) for part in parts], spread, np.zeros(4)).form
@@ -112,9 +91,9 @@ def test_merged_triangles_are_one_large_least_squares_problem() -> None:
 
 def test_a_cause_is_generalised_least_squares() -> None:
     """Against the marginal covariance 1 + Σ s² c cᵀ of all samples' rows, the tested columns apart."""
-    base = base_parameters(type_of())
+    base = base_of(TWO)
     split = Split.of(base)
-    beta = base.matrix @ type_of().parameters * 1.02
+    beta = base.matrix @ type_of(TWO).parameters * 1.02
     spread, gains = np.linspace(0.05, 0.2, len(split.own)), np.array([0.01, 0.02])
     forms = [(np.eye(base.rank), np.zeros(base.rank))]
     fit = FleetFit(base, split, beta, Joined(split, forms, spread, np.zeros(1)), spread, gains, ())
@@ -122,16 +101,23 @@ def test_a_cause_is_generalised_least_squares() -> None:
     assert [cause.kind for cause in made.causes] == ["friction", "offset"] * 2 + ["gain"] * 2 + ["load"]
     G, X, y = dense(base, split, beta)[2]
     bodies = deviations._bodies(base, None) @ made.directions
-    every = np.column_stack([X[:, split.own], G, X @ bodies])
+    every, weights = np.column_stack([X[:, split.own], G, X @ bodies]), []
     for place, cause in enumerate(made.causes):
         others = [k for k in range(len(spread) + 2) if k not in cause.places]
         V = np.eye(len(y)) + (every[:, others] * made.natural[others]) @ every[:, others].T
         C, known = every[:, cause.places], np.linalg.solve(V, y - X @ beta)
         spread_of = np.linalg.inv(C.T @ np.linalg.solve(V, C))
         row = cause.row[list(cause.places)]
+        weights.append(row @ spread_of @ np.linalg.solve(V, C).T)
         np.testing.assert_allclose(made.x[place, 2], row @ spread_of @ C.T @ known, rtol=1e-5)
         natural = float(cause.row**2 @ made.natural)
         np.testing.assert_allclose(made.V[place, 2] - natural, row @ spread_of @ row, rtol=1e-5)
+    # values of one member are as correlated as their weights of the samples say
+    whole = np.eye(len(y)) + (every * made.natural) @ every.T
+    sizes = np.array(weights) @ whole @ np.array(weights).T
+    made.counts = np.arange(4) == 2
+    known = sizes / np.sqrt(np.outer(np.diag(sizes), np.diag(sizes)))
+    np.testing.assert_allclose(made._correlation(), known, atol=1e-5)
     # a level of 20 % is 20 % more of all friction parameters
     own = [k for k, joint in enumerate(split.joints) if joint == 1]
     friction = np.where(np.isin(range(len(spread)), own), 0.2 * beta[list(split.own)], 0.0)
@@ -139,74 +125,178 @@ def test_a_cause_is_generalised_least_squares() -> None:
 
 
 def test_one_robot_against_the_others_is_students_test() -> None:
-    rng, made = np.random.default_rng(3), Comparison.__new__(Comparison)
-    made.causes = (Cause("gain", 0, (0,), np.ones(1)), Cause("load", -1, (1,), np.ones(1)))
-    made.x, made.V, made.counts = rng.normal(size=(2, 7)), np.full((2, 7), 0.3), np.ones(7, dtype=bool)
-    made._compare()
+    rng, counts = np.random.default_rng(3), np.ones(7, dtype=bool)
+    x, V = rng.normal(size=(2, 7)), np.full((2, 7), 0.3)
+
+    def chances(kinds: tuple[str, ...], V: np.ndarray, scale: tuple[float, float] = (1.0, 1.0)) -> np.ndarray:
+        return others(x, V, counts, kinds, np.array(scale)).chance(slice(None), slice(None), x, V)
+
     for place in range(2):
         for number in range(7):
-            others = np.delete(made.x[place], number)
-            t = (made.x[place, number] - others.mean()) / (others.std(ddof=1) * np.sqrt(1 + 1 / 6))
-            assert made.chances()[number, place] == pytest.approx(2 * stats.t.sf(abs(t), 5), rel=1e-9)
+            rest = np.delete(x[place], number)
+            t = (x[place, number] - rest.mean()) / (rest.std(ddof=1) * np.sqrt(1 + 1 / 6))
+            found = chances(("gain", "load"), V)[place, number]
+            assert found == pytest.approx(2 * stats.t.sf(abs(t), 5), rel=1e-9)
+    # joints of one kind are joined by their scatter: what variances a fit gives them all does not count
+    alike = ("gain", "gain")
+    first = chances(alike, V)
+    assert not np.allclose(first, chances(("gain", "load"), V))
+    np.testing.assert_allclose(chances(alike, V * np.array([[9.0], [0.2]])), first, rtol=1e-9)
+    x[1] *= 5.0
+    np.testing.assert_allclose(chances(alike, V, (1.0, 5.0)), first, rtol=1e-9)
+
+
+def test_chances_of_one_robot_together() -> None:
+    """Of independent tests Šidák's, of the same test twice its own, between them what simulated fleets show."""
+    some = np.array([1e-6, 0.004, 0.02, 0.3])
+    for free in (2, 40):
+        apart = Together(np.eye(3), ("friction", "gain", "load"), free)
+        np.testing.assert_allclose(apart.chance(some), -np.expm1(3 * np.log1p(-some)), rtol=0.12)
+        assert apart.chance(np.array([apart.each(0.05)]))[0] == pytest.approx(0.05, rel=0.01)
+        same = Together(np.ones((2, 2)), ("friction", "gain"), free)
+        np.testing.assert_allclose(same.chance(some), some, rtol=0.2)
+    rng, kinds, size = np.random.default_rng(5), ("friction", "friction", "gain", "gain", "load"), 5
+    root = np.linalg.cholesky(0.6 * np.eye(5) + 0.4)
+    together, alarms = Together(root @ root.T, kinds, size - 2), []
+    for _ in range(count(800, 8000)):
+        x, V = root @ rng.normal(size=(5, size)), np.ones((5, size))
+        found = others(x, V, np.ones(size, dtype=bool), kinds, np.ones(5))
+        alarms.append(together.chance(found.chance(slice(None), slice(None), x, V).min(axis=0)) < 0.05)
+    assert np.mean(alarms) == pytest.approx(0.05, abs=0.01)
 
 
 def fleet_of(count: int, seed: int, **options: object) -> md.Fleet:
-    rng = np.random.default_rng(seed)
-    logs = {f"arm{k}": log_of(rng, k % 3, 1.35 if k == 2 else 1.0, 1.0 if k == 5 else 0.0) for k in range(count)}
-    return md.identify_fleet(type_of(), logs, friction=TERMS, sign_width=0.05, **options)  # type: ignore[arg-type]
+    rng, faults = np.random.default_rng(seed), {2: ("friction", 1, 0.4), 5: ("load", -1, 1.0)}
+    logs = {f"arm{k}": log_of(TWO, rng, faults.get(k), motions=2) for k in range(count)}
+    return md.identify_fleet(type_of(TWO), logs, friction=TERMS, sign_width=0.05, **options)  # type: ignore[arg-type]
 
 
-def test_faults_are_found_and_named(tmp_path: Path) -> None:
+def test_faults_are_found_named_and_kept(tmp_path: Path) -> None:
     fleet = fleet_of(9, 0, consistent=False)
     found = {one.name: one.deviations for one in fleet.to_look_at}
     assert {"arm2", "arm5"} <= set(found)
     assert len(found) <= 4
     friction, load = found["arm2"][0], found["arm5"][0]
     assert (friction.kind, friction.joint) == ("friction", "joint2")
-    assert friction.value == pytest.approx(0.35, abs=0.12)
+    assert friction.value == pytest.approx(0.4, abs=0.12)
     assert load.kind == "load"
     assert load.value == pytest.approx(1.0, abs=0.25)
     assert {notice.data["robot"] for notice in fleet.notices if notice.code == "fleet.differs"} == set(found)
     assert fleet.deviations[0] in (friction, load)
     assert "| arm5 |" in fleet.table()
     # links are those of all robots, deviations are true ones; the one with the load does not count
-    truth = fleet.model.base.matrix @ type_of().parameters
+    truth = fleet.model.base.matrix @ type_of(TWO).parameters
     rigid = np.array([not name.startswith("F") for name in fleet.model.names])
     assert np.sqrt(np.mean(((fleet.model.beta - truth) / fleet.model.std)[rigid] ** 2)) < 2.0
     own = fleet.estimate("arm2").beta / fleet.model.beta
     assert own[fleet.model.names.index("Fc2")] > 1.15
-    fleet.save(tmp_path / "fleet.json")
-    assert "arm5" in (tmp_path / "fleet.json").read_text()
+    # saved and read again, every number is the same
+    again = md.load_fleet(fleet.save(tmp_path / "out"))
+    assert again.to_json() == fleet.to_json()
+    np.testing.assert_equal(vars(again.robots["arm5"]), vars(fleet.robots["arm5"]))
+    np.testing.assert_array_equal(again.estimate("arm2").beta, fleet.estimate("arm2").beta)
+    assert again.table() == fleet.table()
+    content = (tmp_path / "out" / "fleet.json").read_text()
+    for broken in (content.replace('"slope"', '"slopes"'), content[:400], "[]", content.replace('"arm5"', "5", 1)[:-9]):
+        (tmp_path / "out" / "fleet.json").write_text(broken)
+        with pytest.raises(md.MinidynError, match=r"fleet\.json"):
+            md.load_fleet(tmp_path / "out")
 
 
-def test_whoever_reads_the_bits_are_the_same_and_robots_that_fail_are_named(tmp_path: Path) -> None:
-    rng, logs = np.random.default_rng(2), dict[str, object]()
-    for k in range(4):
-        logs[f"arm{k}"] = tmp_path / f"arm{k}.parquet"
-        log = log_of(rng, k % 3)
-        md.Recording(log.t, log.q, log.tau, joint_names=log.joint_names).save(tmp_path / f"arm{k}.parquet")
-    (tmp_path / "arm1.parquet").write_bytes(b"PAR1 broken")
-    options = {"friction": TERMS, "sign_width": 0.05, "consistent": False}
+OPTIONS = {"friction": TERMS, "sign_width": 0.05, "consistent": False}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("logs")
+    for k, log in enumerate(logs()):
+        md.Recording(log.t, log.q, log.tau, joint_names=log.joint_names).save(folder / f"arm{k}.parquet")
+    return {f"arm{k}": folder / f"arm{k}.parquet" for k in range(4)}
+
+
+def assert_equal(one: md.Fleet, two: md.Fleet) -> None:
+    np.testing.assert_array_equal(one.model.beta, two.model.beta)
+    np.testing.assert_array_equal(one.model.covariance, two.model.covariance)
+    assert one.to_json() == two.to_json()
+
+
+def test_robots_that_fail_are_named(files: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "cut.parquet").write_bytes(files["arm1"].read_bytes()[:3000])
+    logs = files | {"arm1": tmp_path / "cut.parquet"}
     with pytest.raises(md.MinidynError, match="arm1"):
-        md.identify_fleet("two_link", logs, **options)
-    alone = md.identify_fleet("two_link", logs, on_error="skip", **options)
+        md.identify_fleet("two_link", logs, **OPTIONS)
+    alone = md.identify_fleet("two_link", logs, on_error="skip", **OPTIONS)
     assert list(alone.left_out) == ["arm1"]
     assert list(alone.robots) == ["arm0", "arm2", "arm3"]
     with ThreadPoolExecutor(2) as pool:
-        led = md.identify_fleet("two_link", logs, pool, on_error="skip", **options)
-    np.testing.assert_array_equal(led.model.beta, alone.model.beta)
-    np.testing.assert_array_equal(led.model.covariance, alone.model.covariance)
-    assert [one.p for one in led.robots.values()] == [one.p for one in alone.robots.values()]
-    made, _, chances = compared(base_parameters(type_of()), members()[:2], 0.05)
+        assert_equal(alone, md.identify_fleet("two_link", logs, pool, on_error="skip", **OPTIONS))
+        with pytest.raises(md.MinidynError, match="arm1"):
+            md.identify_fleet("two_link", logs, pool, **OPTIONS)
+    made, _, chances = compared(base_of(TWO), members()[:2], 0.05)
     assert np.isnan(chances).all()
     assert np.isnan([one.p for one in made.tests(0)]).all()
 
 
+def test_a_fleet_that_was_killed_goes_on(
+    files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, read, deadly = reduced, [], 2
+
+    def counted(robot: md.Robot, base: md.BaseMap, logs: Logs) -> Member:
+        if len(read) == deadly:
+            raise KeyboardInterrupt
+        read.append(logs.name)
+        return made(robot, base, logs)
+
+    monkeypatch.setattr("minidyn.identification.fleet.members.reduced", counted)
+    with pytest.raises(KeyboardInterrupt):
+        md.identify_fleet("two_link", files, keep=tmp_path, **OPTIONS)
+    deadly = -1
+    whole = md.identify_fleet("two_link", files, keep=tmp_path, **OPTIONS)
+    assert read == ["arm0", "arm1", "arm2", "arm3"]
+    read.clear()
+    first, second = sorted(tmp_path.glob("*.npz"))[:2]
+    first.write_bytes(second.read_bytes()[:1000])  # broken, or cut off
+    os.utime(files["arm3"], ns=(1, 1))
+    again = md.identify_fleet("two_link", files, keep=tmp_path, **OPTIONS)
+    assert 1 <= len(read) <= 2
+    assert "arm3" in read
+    assert_equal(replaced(whole), replaced(again))
+
+
+def replaced(fleet: md.Fleet) -> md.Fleet:
+    """The fleet without dates: those of files change with them."""
+    return replace(fleet, robots={name: replace(one, dates=("",)) for name, one in fleet.robots.items()})
+
+
+class DiesOnce(str):
+    """A path whose reader's process dies when it gets it first: unpickling it runs the code."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        flag = f"{self}.flag"
+        return eval, (
+            f"open({flag!r}, 'x').close() or __import__('os')._exit(9) if not __import__('os').path.exists({flag!r}) else {str(self)!r}",
+        )
+
+
+@pytest.mark.long
+def test_processes_that_die_change_no_bit(files: dict[str, Path]) -> None:
+    """A real pool of processes; test_executors.py asks a Dask cluster for the same."""
+    alone = md.identify_fleet("two_link", files, **OPTIONS)
+    with Workers(2) as pool:
+        deadly = files | {"arm2": DiesOnce(files["arm2"])}
+        assert_equal(alone, md.identify_fleet("two_link", deadly, pool, **OPTIONS))
+    assert Path(f"{files['arm2']}.flag").exists()
+
+
 def test_friction_that_rises_from_day_to_day() -> None:
     rng = np.random.default_rng(4)
-    rising = {f"2026-11-0{day}": log_of(np.random.default_rng(9), 0, day=0.05 * day) for day in range(1, 7)}
-    logs = {"old": rising} | {f"arm{k}": log_of(rng, k % 3) for k in range(3)}
-    fleet = md.identify_fleet(type_of(), logs, friction=TERMS, sign_width=0.05, consistent=False)
+    rising = {
+        f"2026-11-0{day}": log_of(TWO, np.random.default_rng(9), motions=2, friction=1 + 0.05 * day)
+        for day in range(1, 7)
+    }
+    logs = {"old": rising} | {f"arm{k}": log_of(TWO, rng, motions=2) for k in range(3)}
+    fleet = md.identify_fleet(type_of(TWO), logs, friction=TERMS, sign_width=0.05, consistent=False)
     old = fleet.robots["old"]
     assert old.dates == tuple(rising)
     assert old.friction.shape == (6, 2)
@@ -221,18 +311,18 @@ def test_friction_that_rises_from_day_to_day() -> None:
 
 
 def test_dates_of_logs(tmp_path: Path) -> None:
-    log = replace(log_of(np.random.default_rng(0), 0), dq=None, ddq=None)
+    log = replace(logs()[0], dq=None, ddq=None)
     places = {"date=2026-11-02/part-0.parquet": "2026-11-02", "run_20261103.parquet": "2026-11-03"}
     for name in places:
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         log.save(tmp_path / name)
-    found = open_logs("arm", [tmp_path / name for name in places], type_of())
+    found = open_logs("arm", [tmp_path / name for name in places], type_of(TWO))
     assert [date for date, _ in found.dated] == list(places.values())
     epoch = replace(log, t=log.t + 1793000000.0)
     epoch.save(tmp_path / "epoch.csv")
-    assert open_logs("arm", tmp_path / "epoch.csv", type_of()).dated[0][0] == "2026-10-26"
+    assert open_logs("arm", tmp_path / "epoch.csv", type_of(TWO)).dated[0][0] == "2026-10-26"
     with pytest.raises(md.MinidynError, match="2026-11-32"):
-        open_logs("arm", {"2026-11-32": log}, type_of())
+        open_logs("arm", {"2026-11-32": log}, type_of(TWO))
 
 
 def test_words() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -14,7 +15,8 @@ import minidyn as md
 from minidyn.app.cli.main import main
 from minidyn.identification.fleet.members import files_by_robot
 
-TERMS = ("viscous", "coulomb", "offset")
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from fleet import TERMS, log_of
 
 
 def run(*arguments: object) -> Result:
@@ -25,18 +27,10 @@ def run(*arguments: object) -> Result:
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Logs of five robots as Parquet, of which one has joint 2 stuck half: the last, of a strange name."""
     folder = tmp_path_factory.mktemp("fleet")
-    robot = md.load("two_link").with_drives(True, TERMS, sign_width=0.05)
-    robot = robot.with_parameters(np.nan_to_num(robot.parameters, nan=1.0))
-    rng, t = np.random.default_rng(0), np.arange(0, 6, 0.01)
-    signals = md.trajectory.fourier(robot, seed=1, speed=1.5)(t)
-    Y = md.regressor(robot, *signals)
+    rng = np.random.default_rng(0)
     for number, name in enumerate(("a1", "a2", "a3", "a4", "<b>")):
-        values = robot.parameters.copy()
-        for column in robot.layout.columns:
-            if column.symbol in ("Fv", "Fc"):
-                values[column.index] *= (1 + 0.03 * rng.normal()) * (3.0 if (number, column.joint) == (4, 1) else 1.0)
-        tau = Y @ values
-        log = md.Recording(t, signals[0], tau + 0.05 * rng.normal(size=tau.shape), joint_names=robot.joint_names)
+        log = log_of("two joints", rng, ("friction", 1, 2.0) if name == "<b>" else None, motions=1)
+        log = md.Recording(log.t, log.q, log.tau, joint_names=log.joint_names)
         log.save(folder / f"2026-11-0{number + 1}.csv")
         arguments = (folder / f"2026-11-0{number + 1}.csv", "--robot", "two_link", "--name", name)
         assert run("convert", *arguments, "--output", folder / "data").exit_code == 0

@@ -6,34 +6,31 @@ import datetime
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from minidyn.app.report.fleet_page import write_fleet
-from minidyn.arrays import Array, plain_values, single_thread, strict_json
-from minidyn.display import DisplayTable
+from minidyn.app.fleet_result import Fleet, FleetRobot
+from minidyn.arrays import single_thread
 from minidyn.errors import MinidynError, UnknownName, Unsupported, WrongArgument
-from minidyn.files import write_atomically
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.identification.consistency.consistency import consistent_model
 from minidyn.identification.consistency.prior import Prior, as_prior, prior_parameters
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators import solve
 from minidyn.identification.estimators.method import Fold, Solution
-from minidyn.identification.fleet.deviations import Comparison, Deviation, FleetFit, compared, trend
+from minidyn.identification.fleet.chances import trend
+from minidyn.identification.fleet.deviations import Comparison, FleetFit, compared
 from minidyn.identification.fleet.members import Given, Member, chosen_friction, members_of, spaced
 from minidyn.identification.friction.choose import FrictionChoice
 from minidyn.identification.friction.per_log import SETTING
 from minidyn.identification.friction.shared import Joined
 from minidyn.identification.identify import DEFAULT_FRICTION, check_options, lifted
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, info, look, notices_json
+from minidyn.notices import Notice, info, look
 from minidyn.recording.lazy import ON_ERROR, AnyRecording
-from minidyn.text import markdown_cell
 
 _FOLDS = 5
 _LEAST = 3  # robots that say what is usual
@@ -56,139 +53,6 @@ TOO_FEW = look(
 SPREAD = info("fleet.spread", "By how much friction and drive gains of the robots differ.")
 
 
-@dataclass(frozen=True, eq=False)
-class FleetRobot:
-    """One robot of a fleet.
-
-    Attributes:
-        name: Its name.
-        samples: That were fitted, of all its logs.
-        values: Friction parameters and drive gains as its own logs give them, by name (`Fleet.own_names`).
-        std: Their standard deviations.
-        p: Probability that a healthy robot differs from the others as much or more; NaN in fleets that are too small.
-        deviations: In what it differs, what explains most first; empty where p is not below the fleet's level.
-        tests: Every cause by itself, whether it differs or not.
-        dates: Days of its logs, as "2026-11-02"; "" where they are not known.
-        friction: Friction torque of each joint on each day over the mean of the fleet (days, joints).
-        friction_std: Its standard deviations.
-        slope: Change of it by day (joints,), NaN where there are fewer than three days.
-        slope_std: Its standard deviations.
-        slope_p: Probabilities of such a slope where nothing changes (joints,).
-    """
-
-    name: str
-    samples: int
-    values: Mapping[str, float]
-    std: Mapping[str, float]
-    p: float
-    deviations: tuple[Deviation, ...]
-    tests: tuple[Deviation, ...]
-    dates: tuple[str, ...]
-    friction: Array
-    friction_std: Array
-    slope: Array
-    slope_std: Array
-    slope_p: Array
-
-    @property
-    def text(self) -> str:
-        """In what it differs, in words; empty where it does not."""
-        return ", ".join(one.text for one in self.deviations)
-
-
-@dataclass(frozen=True, eq=False)
-class Fleet:
-    """Robots of one type: the model of the type, and each robot against the others.
-
-    Attributes:
-        model: The type: links that all share, and the mean of the robots' friction.
-        robots: Each robot by name.
-        deviations: Of all robots that differ from the others, the most certain first.
-        level: Probability of a false alarm for a healthy robot.
-        spread: Standard deviation of friction parameters and drive gains between robots, by name.
-        left_out: Robots whose logs could not be used, and why.
-        notices: What a reader should know.
-    """
-
-    model: Estimate
-    robots: Mapping[str, FleetRobot]
-    deviations: tuple[Deviation, ...]
-    level: float
-    spread: Mapping[str, float]
-    left_out: Mapping[str, str] = field(default_factory=dict)
-    notices: tuple[Notice, ...] = ()
-
-    @property
-    def own_names(self) -> tuple[str, ...]:
-        """Names of what each robot has of its own: friction parameters, then "gain JOINT" of each drive."""
-        return tuple(self.spread)
-
-    @property
-    def to_look_at(self) -> tuple[FleetRobot, ...]:
-        """The robots that differ from the others, the most certain first."""
-        return tuple(sorted((one for one in self.robots.values() if one.deviations), key=lambda one: one.p))
-
-    def estimate(self, robot: str) -> Estimate:
-        """Return the model of one robot: links of the type, friction of its own."""
-        if robot not in self.robots:
-            raise UnknownName("robot", robot, tuple(self.robots))
-        return self.model.with_friction(
-            np.array(self.model.settings[SETTING]["values"])[list(self.robots).index(robot)]
-        )
-
-    def table(self) -> str:
-        """Return a Markdown table of the robots, those that differ first."""
-        lines = ["| robot | samples | chance if healthy | differs in |", "|---|---:|---:|---|"]
-        for one in sorted(self.robots.values(), key=lambda one: (not one.deviations, np.nan_to_num(one.p, nan=1.0))):
-            chance = f"{100 * one.p:.2g} %" if np.isfinite(one.p) else "-"
-            lines.append(f"| {markdown_cell(one.name)} | {one.samples} | {chance} | {markdown_cell(one.text)} |")
-        lines += [f"| {markdown_cell(name)} | 0 | - | left out |" for name in self.left_out]
-        return "\n".join(lines)
-
-    def report(self, path: str | os.PathLike[str] = "fleet.html") -> Path:
-        """Write one HTML file, complete in itself, and return its path."""
-        return write_fleet(self, Path(path))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values; the model is saved apart (`Fleet.model.save`)."""
-        robots = [
-            {**vars(one), **{key: [_plain(part) for part in getattr(one, key)] for key in ("deviations", "tests")}}
-            for one in self.robots.values()
-        ]
-        data = {
-            "robot": self.model.robot.name,
-            "level": self.level,
-            "joints": [joint.name for joint in self.model.robot.joints],
-            "spread": self.spread,
-            "robots": robots,
-            "deviations": [_plain(one) for one in self.deviations],
-            "left_out": self.left_out,
-            "notices": notices_json(self.notices),
-        }
-        return dict(plain_values(data, finite=True))
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write what `to_json` returns to a file."""
-        write_atomically(Path(path), strict_json({"minidyn": "fleet", "version": 1, **self.to_json()}))
-
-    def _repr_html_(self) -> str:
-        ordered = list(self.robots.values())
-        columns: dict[str, Sequence[Any]] = {
-            "robot": [one.name for one in ordered],
-            "samples": [one.samples for one in ordered],
-            "chance if healthy": [one.p for one in ordered],
-            "differs in": [one.text for one in ordered],
-        }
-        return DisplayTable(repr(self), columns, ("chance if healthy",), self.notices).to_html()
-
-    def __repr__(self) -> str:
-        return f"Fleet({len(self.robots)} robots of type {self.model.robot.name!r}: {len(self.to_look_at)} to look at)"
-
-
-def _plain(deviation: Deviation) -> dict[str, Any]:
-    return {**vars(deviation), "text": deviation.text}
-
-
 @single_thread()
 def identify_fleet(
     robot: RobotLike,
@@ -203,6 +67,7 @@ def identify_fleet(
     link: str | None = None,
     level: float = 0.05,
     on_error: str = "stop",
+    keep: str | os.PathLike[str] | None = None,
     **reading: Any,
 ) -> Fleet:
     """Identify robots of one type: links that all share, friction, offsets and drive gains of each, and who differs.
@@ -221,6 +86,8 @@ def identify_fleet(
         link: Link or frame at which a load is looked for; None: the last link.
         level: Probability of a false alarm for a healthy robot, all tests of it together.
         on_error: "stop", or "skip": robots whose logs cannot be used are left out, and a notice names them.
+        keep: Folder for what is known of each robot whose logs are on disk: the same call, after it was killed, does
+            not read them again. Files there are named by a hash of settings and of name, size and time of the logs.
         **reading: Options of :func:`minidyn.read_recording` for paths.
 
     Returns:
@@ -246,7 +113,7 @@ def identify_fleet(
     choice, sample = chosen_friction(kind, few, friction, rotor_inertia, sign_width, reading)
     members, lost = list[Member](), list[Notice]()
     given = (Given(name, value) for name, value in names.items())
-    for found in members_of(choice.robot, choice.base, given, executor, on_error, reading):
+    for found in members_of(choice.robot, choice.base, given, executor, on_error, reading, keep):
         if isinstance(found, Member):
             members.append(found)
         else:

@@ -12,7 +12,6 @@ from minidyn.app.cli.text import finish, print_json, print_notices, print_table,
 from minidyn.text import plain
 
 _FLEET = "app.fleet:identify_fleet"
-_FILES = ("report.html", "fleet.json", "estimate.json")
 
 
 @click.command()
@@ -25,6 +24,9 @@ _FILES = ("report.html", "fleet.json", "estimate.json")
 @options.option_of(_FLEET, "--consistent/--no-consistent", help="Make the model of the type physically consistent.")
 @options.option_of(_FLEET, "--link", help="Link or frame at which a load is looked for. Default: the last link.")
 @options.option_of(_FLEET, "--level", type=float, help="Probability of a false alarm for a healthy robot.")
+@options.keep_option(
+    _FLEET, "what is known of each robot: the same call, after it was killed, does not read its logs again."
+)
 @options.read_options
 @options.engine_options
 @options.json_option
@@ -38,32 +40,30 @@ def fleet(
     Example: minidyn fleet ur10e data --output fleet --workers 8
     """
     from minidyn import identify_fleet
+    from minidyn.app.fleet_result import FILES
     from minidyn.app.job import friction_terms
-    from minidyn.app.report.fleet_page import write_fleet
     from minidyn.files import check_folder, check_outputs, new_folder
     from minidyn.formats.load import load
     from minidyn.identification.fleet.members import files_by_robot
 
     inputs = options.inputs(robot, *logs, more["mapping"], prior)
     target = check_folder(output)
-    check_outputs([target / name for name in _FILES], inputs)
+    check_outputs([target / name for name in FILES], inputs)
     kind = told(load(robot))
     robots = files_by_robot(logs)
     more |= {"friction": friction_terms(more["friction"]), "prior": False if prior == "none" else prior}
     with progress(f"identifying {len(robots)} robots of type {kind.name}"):
         found = identify_fleet(kind, robots, executor, **options.given(more))
     with progress(f"writing {target}"), new_folder(target, inputs=inputs, ours=True) as folder:
-        write_fleet(found, folder / _FILES[0])
-        found.save(folder / _FILES[1])
-        found.model.save(folder / _FILES[2])
+        found.write_into(folder)
     if as_json:
-        print_json(found.to_json() | {"files": list(_FILES)})
+        print_json(found.to_json() | {"files": list(FILES)})
         return finish(None, None, found.notices)
     rows = [(safe(one.name), f"{100 * one.p:.2g} %", safe(one.text)) for one in found.to_look_at]
     title = f"{len(found.robots)} robots of type {safe(kind.name)}: {len(rows)} to look at"
     print_table(title, ("robot", "chance if healthy", "differs in"), rows, right=(1,))
     click.echo(f"a healthy robot is listed with a probability of {100 * found.level:.3g} %")
     print_notices(notice for notice in found.notices if notice.code != "fleet.differs")
-    click.echo(f"written into {plain(str(target))}: {', '.join(_FILES)}")
-    click.echo(f"to read: {plain(str(target / _FILES[0]))}")
+    click.echo(f"written into {plain(str(target))}: {', '.join(FILES)}")
+    click.echo(f"to read: {plain(str(target / FILES[0]))}")
     return finish(None, None, found.notices)

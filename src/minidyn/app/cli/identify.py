@@ -82,12 +82,7 @@ anyway_option = options.option_of(
     type=click.IntRange(min=2),
     help="Also cross-validate: leave out one of so many stretches of time after the other.",
 )
-@options.option_of(
-    IDENTIFY,
-    "--keep",
-    type=click.Path(file_okay=False),
-    help="Folder for what is prepared of logs on disk: the same call, after it was killed, goes on there.",
-)
+@options.keep_option(IDENTIFY, "what is prepared of logs on disk: the same call, after it was killed, goes on there.")
 @options.log_options
 @options.engine_options
 @options.require_option

@@ -241,6 +241,11 @@ def engine_options(command: F) -> F:
     return made  # type: ignore[no-any-return]
 
 
+def keep_option(function: str, what: str) -> Any:
+    """Return the option of a folder in which work stays for the same call again."""
+    return option_of(function, "--keep", type=click.Path(file_okay=False), help=f"Folder for {what}")
+
+
 def read_options(command: F) -> F:
     """Add the options of :func:`minidyn.read_recording`: how logs are read."""
     for option in (

@@ -19,7 +19,7 @@ from minidyn.pages.html import Section, figure, folded, notice_section, page, ta
 from minidyn.text import count, number, percent, short, visible
 
 if TYPE_CHECKING:
-    from minidyn.app.fleet import Fleet, FleetRobot
+    from minidyn.app.fleet_result import Fleet, FleetRobot
 
 _SQUARE, _ACROSS = 20.0, 36  # pixels of a robot on the map, robots in a row
 _NAMED = 60  # robots whose names stand on the map

@@ -4,14 +4,8 @@ Torques of robot i are those of the links that all share, scaled by drive gains 
 of its own; f_i varies about a mean f, g_i about zero, with spreads that the fleet shows. What a robot may have, beside
 that: a friction torque, an offset or a gain of one joint that is unlike those of the others, or a load on a link. Each
 of these causes is estimated for every robot with its own part free and all other terms of the robot varying by their
-spreads. A value x_i of variance V_i (noise, spread) is compared with those of the other robots alone: with their mean
-m, weighted by 1 / V, and the factor φ by which they differ from it more than V says. For a robot like the others
-
-    (x_i - m)² / (V_i + 1 / Σ 1/V) / φ
-
-is the square of Student's t with N - 2 degrees of freedom, N robots in all. Joints' factors φ of one kind are joined in
-part. The probability of a false alarm is that of all causes together (Šidák). Robots that are clearly different do not
-count among the others, nor for what all share.
+spreads, and compared with those of the other robots alone (`chances.py`). The probability of a false alarm is that of
+all causes together. Robots that are clearly different do not count among the others, nor for what all share.
 """
 
 from __future__ import annotations
@@ -19,16 +13,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import fdtrc
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError
 from minidyn.identification.estimators import solve
+from minidyn.identification.fleet.chances import Together, others
 from minidyn.identification.fleet.members import Member, friction_levels, friction_of
 from minidyn.identification.friction.shared import Joined, Split, pooled_spread, spread_of
 from minidyn.identification.rows.triangles import triangle_of
@@ -39,7 +32,6 @@ from minidyn.model.parameters import transform
 _PASSES = 8
 _GAINS = 0.02  # spread of drive gains to begin with
 _LEAST_GAINS = 1e-3
-_ALIKE = 2.0  # robots that the factor of the same cause in other joints counts for
 _FREE = 1e-8  # weight of a prior that is to decide nothing, over the spread's own
 _SHOWN = 1e-6  # of the best shown direction of a load: less is not shown
 _LOAD = np.array([0.1] * 6 + [0.3] * 3 + [1.0])  # kg m², kg m, kg: sizes of what is sought
@@ -248,10 +240,38 @@ class Comparison:
         self.h = np.array([A.T @ right for A, right in zip(columns, rights)])  # (N, u)
         self.levels = friction_levels(base, split, products, fit.beta[list(split.own)])
         self.causes = tuple(self._causes(m, n))
-        every = range(len(members))
-        found = [self._value(every, cause) for cause in self.causes]
+        found = [self._value(range(len(members)), cause) for cause in self.causes]
         self.x, self.V = (np.array([one[k] for one in found]) for k in range(2))  # values, variances (causes, N)
-        self._compare()
+        kinds = [cause.kind for cause in self.causes]
+        self.others = others(self.x, self.V, counts, kinds, self._scale())
+        self.together = Together(self._correlation(), kinds, int(np.sum(counts)) - 2) if self.known else None
+
+    @property
+    def known(self) -> bool:
+        """Whether robots that count are enough to compare others with."""
+        return bool(np.sum(self.counts) >= 3)
+
+    def _scale(self) -> Array:
+        """Return the unit (causes,) in which a cause is alike at all joints: of offsets, the friction torque."""
+        split, mean = self.fit.split, np.abs(self.fit.beta[list(self.fit.split.own)])
+        torque = np.array([np.sum(mean[friction_of(split, cause.joint)]) for cause in self.causes])
+        usual = max(float(torque.mean()), 1e-12)
+        return np.array(
+            [max(size, 1e-3 * usual) if cause.kind == "offset" else 1.0 for size, cause in zip(torque, self.causes)]
+        )
+
+    def _correlation(self) -> Array:
+        """Return the correlation (causes, causes) of a member's values, in the mean over members.
+
+        Products h of its columns with its torques have the covariance N + N S N, S the natural variances; a value is
+        G h with G = row (N + weights)^-1.
+        """
+        every = range(len(self.members))
+        G = np.stack([self._solved(every, cause.places)[1] @ cause.row for cause in self.causes], axis=1)
+        moved = G @ self.N
+        whole = moved @ G.transpose(0, 2, 1) + (moved * self.natural) @ moved.transpose(0, 2, 1)
+        size = np.sqrt(np.einsum("ijj->ij", whole))
+        return np.asarray(np.mean((whole / size[:, :, None] / size[:, None, :])[self.counts], axis=0))
 
     def _causes(self, m: int, n: int) -> list[Cause]:
         split, size = self.fit.split, len(self.natural)
@@ -294,48 +314,24 @@ class Comparison:
         V = np.einsum("j,ijk,k->i", cause.row, P, cause.row) + float(cause.row**2 @ self.natural)
         return u @ cause.row, V, explains - self._solved(numbers, free)[2]
 
-    def _compare(self) -> None:
-        """Set what the others that count say of each member: mean, its variance, factor φ, degrees of freedom."""
-        W = 1.0 / self.V
-        y = self.x - self.x[:, self.counts].mean(axis=1, keepdims=True)
-        total = [np.sum(part[:, self.counts], axis=1, keepdims=True) for part in (W, W * y, W * y**2)]
-        weights, pulls, squares = (all_ - self.counts * part for all_, part in zip(total, (W, W * y, W * y**2)))
-        free = np.sum(self.counts) - self.counts - 1.0  # others that count, beside their mean (N,)
-        self.mean, self.variance = self.x - y + pulls / weights, 1.0 / weights
-        own = np.maximum(squares - pulls**2 / weights, 1e-12) / np.maximum(free, 1.0)
-        self.factor, self.free = np.empty_like(own), np.empty_like(own)
-        for kind in KINDS:
-            alike = [k for k, cause in enumerate(self.causes) if cause.kind == kind]
-            if alike:
-                # joints of one kind are alike in part; so many degrees of freedom were they quite alike
-                mine, others = ((free * one + _ALIKE / len(alike)) / (free + _ALIKE) for one in (1.0, 0.0))
-                self.factor[alike] = (free * own[alike] + _ALIKE * own[alike].mean(axis=0)) / (free + _ALIKE)
-                self.free[alike] = free / (mine**2 + (len(alike) - 1) * others**2)
-
-    def _chance(self, place: Any, number: Any, x: Array, V: Array) -> Array:
-        """Return the probabilities of values, or of ones further off, were the members like the others."""
-        off = (x - self.mean[place, number]) ** 2 / (V + self.variance[place, number]) / self.factor[place, number]
-        return np.asarray(fdtrc(1, self.free[place, number], off))
-
     def chances(self) -> Array:
         """Return the probability (N, causes) that a member like the others differs as much, each cause alone."""
-        return self._chance(slice(None), slice(None), self.x, self.V).T
+        return self.others.chance(slice(None), slice(None), self.x, self.V).T
 
     def tests(self, number: int) -> tuple[Deviation, ...]:
         """Return every cause of a member by itself; chances are NaN where members are too few."""
-        known = np.sum(self.counts) >= 3
         made = []
         for place, cause in enumerate(self.causes):
             x, V = self.x[place, number], self.V[place, number]
-            p = float(self._chance(place, number, x, V)) if known else float("nan")
+            p = float(self.others.chance(place, number, x, V)) if self.known else float("nan")
             joint = self.fit.base.robot.joints[cause.joint].name if cause.joint >= 0 else ""
-            off, std = float(x - self.mean[place, number]), float(np.sqrt(V - cause.row**2 @ self.natural))
+            off, std = float(x - self.others.mean[place, number]), float(np.sqrt(V - cause.row**2 @ self.natural))
             made.append(Deviation(self.members[number].name, cause.kind, joint, off, std, p))
         return tuple(made)
 
     def found(self, number: int, level: float) -> list[Deviation]:
         """Return how a member differs, what explains most first; nothing where it is like the others."""
-        each = -np.expm1(np.log1p(-level) / len(self.causes))
+        each = 0.0 if self.together is None else self.together.each(level)
         chosen, chance = list[int](), dict[int, float]()
         penalty = np.log(max(self.members[number].samples, 2))
         while len(chosen) < len(self.causes):
@@ -343,7 +339,7 @@ class Comparison:
             for place, cause in enumerate(self.causes):
                 if place not in chosen:
                     x, V, explains = self._value([number], cause, [self.causes[k] for k in chosen])
-                    chance[place] = p = float(self._chance(place, number, x, V)[0])
+                    chance[place] = p = float(self.others.chance(place, number, x, V)[0])
                     alarm |= p < each
                     if p < level:  # of few robots a joint's causes are known better than a load: it may explain more
                         worth[place] = float(explains[0]) - len(cause.places) * penalty
@@ -366,7 +362,7 @@ class Comparison:
                 value, std = float(u[load[0]]), float(np.sqrt(P[load[0], load[0]]))
             return Deviation(name, "load", "", value, std, p)
         joint = self.fit.base.robot.joints[cause.joint].name
-        value = float(cause.row @ u - self.mean[place, number])
+        value = float(cause.row @ u - self.others.mean[place, number])
         return Deviation(name, cause.kind, joint, value, float(np.sqrt(cause.row @ P @ cause.row)), p)
 
     def alone(self, number: int) -> tuple[Array, Array]:
@@ -394,11 +390,11 @@ def compared(
     for _ in range(_ROUNDS):
         fit = fitted(base, [member for member, use in zip(members, counts) if use])
         made = Comparison(fit, members, counts, link)
-        if np.sum(counts) < 3:
+        if made.together is None:
             nothing = np.full((len(members), len(made.causes)), np.nan)
             return made, nothing, nothing[:, 0]
         each = made.chances()
-        every = -np.expm1(each.shape[1] * np.log1p(-np.minimum(each.min(axis=1), 1 - 1e-15)))
+        every = made.together.chance(each.min(axis=1))
         clear = every < level / len(members)
         most = int(_MOST * len(members))
         if np.sum(clear) > most:  # the most different ones
@@ -407,15 +403,3 @@ def compared(
             break
         counts = ~clear
     return made, each, every
-
-
-def trend(dates: Sequence[Any], values: Array) -> tuple[Array, Array, Array]:
-    """Return slopes (joints,) of values (days, joints) by day, their standard deviations, and chances of as much."""
-    days = np.array([date.toordinal() for date in dates], dtype=float)
-    x = days - days.mean()
-    slope = x @ values / float(x @ x)
-    left = values - values.mean(axis=0) - np.outer(x, slope)
-    free = len(days) - 2
-    std = np.sqrt(np.sum(left**2, axis=0) / free / float(x @ x))
-    F = (slope / np.maximum(std, 1e-300)) ** 2
-    return slope, std, np.asarray(fdtrc(1, free, F))

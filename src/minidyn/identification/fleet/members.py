@@ -7,8 +7,11 @@ asks for where links are those of all days of this robot.
 from __future__ import annotations
 
 import datetime
+import io
+import json
 import os
 import re
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -22,10 +25,12 @@ from urllib.parse import unquote
 import numpy as np
 from numpy.typing import ArrayLike
 
-from minidyn.arrays import Array, single_thread
+from minidyn.arrays import Array, single_thread, strict_json, with_numbers
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.errors import DescriptionError, MinidynError, WorkerFailed
+from minidyn.files import write_atomically
+from minidyn.formats.toml.write import toml_text
 from minidyn.identification.diagnostics.plausible import require_meaning
 from minidyn.identification.estimators import solve
 from minidyn.identification.estimators.least_squares import Fit, covariance_of, fit
@@ -36,6 +41,7 @@ from minidyn.model.drives import FRICTION
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice
 from minidyn.recording.lazy import LEFT_OUT, AnyRecording, concatenate
+from minidyn.recording.prepare.spool import hash_of
 from minidyn.recording.read.places import is_remote
 from minidyn.recording.read.read import READERS, are_one_run, log_files
 from minidyn.recording.read.tables import TIME_ORIGIN
@@ -208,9 +214,11 @@ def members_of(
     executor: Any = None,
     on_error: str = "stop",
     reading: Mapping[str, Any] = MappingProxyType({}),
+    keep: str | os.PathLike[str] | None = None,
 ) -> Iterator[Member | Notice]:
     """Yield what is known of each robot, in order; of one that fails a notice, where that is skipped."""
-    task = partial(_member, robot, base, dict(reading))
+    store = None if keep is None else _Store.of(robot, base, reading, keep)
+    task = partial(_member, robot, base, dict(reading), store)
     if executor is None:
         for one in given:
             yield _kept(one.name, on_error, partial(task, one, 0, None))
@@ -238,9 +246,79 @@ def _kept(name: str, on_error: str, make: Callable[[], Member]) -> Member | Noti
         return LEFT_OUT(f"robot {name!r} is left out ({error})", files=f"logs of robot {name!r}", robot=name)
 
 
-def _member(robot: Robot, base: BaseMap, reading: Mapping[str, Any], given: Given, row: int, progress: Any) -> Member:
+def _member(
+    robot: Robot, base: BaseMap, reading: Mapping[str, Any], store: _Store | None, given: Given, row: int, progress: Any
+) -> Member:
     """Open the logs of one robot and reduce them; this runs where they are read."""
-    return reduced(robot, base, open_logs(given.name, given.value, robot, **reading))
+    place = None if store is None else store.place(given)
+    found = None if place is None else _loaded(place, given.name)
+    if found is None:
+        found = reduced(robot, base, open_logs(given.name, given.value, robot, **reading))
+        if place is not None:
+            _save(found, place)
+    return found
+
+
+@dataclass(frozen=True)
+class _Store:
+    """A folder in which what is known of robots is kept, and a hash of all but their logs that decides it."""
+
+    folder: Path
+    settings: str
+
+    @classmethod
+    def of(cls, robot: Robot, base: BaseMap, reading: Mapping[str, Any], keep: str | os.PathLike[str]) -> _Store:
+        """Make the folder."""
+        folder = Path(keep).absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        return cls(folder, hash_of(toml_text(robot), base.kept, base.matrix, dict(reading)))
+
+    def place(self, given: Given) -> Path | None:
+        """Return the file of a robot; None where its logs are in memory, or are not there."""
+        dated = given.value if isinstance(given.value, Mapping) else {"": given.value}
+        files: list[Any] = []
+        try:
+            for date, value in dated.items():
+                paths = [value] if isinstance(value, str | os.PathLike) else value
+                if not isinstance(paths, list | tuple) or not all(isinstance(one, str | os.PathLike) for one in paths):
+                    return None
+                for file in log_files(paths):
+                    inside = not is_remote(str(file)) and file.is_dir()
+                    files += [str(date), *(sorted(file.rglob("*")) if inside else [file])]
+            return self.folder / f"{hash_of(self.settings, given.name, files)}.npz"
+        except (MinidynError, OSError):  # reading them says what is wrong
+            return None
+
+
+_TEXTS = ("samples", "dates")
+_NUMBERS = ("scale", "sigma", "covariance", "change", "change_std")
+
+
+def _save(member: Member, place: Path) -> None:
+    """Keep what is known of a robot: plain numbers and JSON, none of which is run."""
+    whole = member.triangles
+    about = {name: getattr(member, name) for name in _TEXTS} | {"notices": member.notices}
+    about["triangles"] = [whole.columns, whole.unknowns, whole.samples]
+    numbers = {name: getattr(member, name) for name in _NUMBERS}
+    numbers |= {f"factor{k}": factor for k, factor in enumerate(whole.factors)}
+    made = io.BytesIO()
+    np.savez(made, about=np.frombuffer(strict_json(about), dtype=np.uint8), **cast(Any, numbers))
+    write_atomically(place, made.getvalue())
+
+
+def _loaded(place: Path, name: str) -> Member | None:
+    """Return what was kept of a robot; None where nothing was, or no whole file."""
+    try:
+        with np.load(io.BytesIO(place.read_bytes()), allow_pickle=False) as file:
+            about = with_numbers(json.loads(bytes(file["about"])))
+            columns, unknowns, samples = about["triangles"]
+            factors = tuple(file[f"factor{k}"] for k in range(len(columns)))
+            whole = Triangles(tuple(map(tuple, columns)), unknowns, factors, samples)
+            known = {name: file[name] for name in _NUMBERS}
+        notices = tuple(Notice.from_json(one) for one in about["notices"])
+        return Member(name, whole, samples=about["samples"], dates=tuple(about["dates"]), notices=notices, **known)
+    except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile, MinidynError):
+        return None
 
 
 def reduced(robot: Robot, base: BaseMap, logs: Logs) -> Member:
