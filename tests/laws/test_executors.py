@@ -23,7 +23,7 @@ from click.testing import CliRunner
 from test_large_logs import arm, raw_log
 
 import minidyn as md
-from conftest import OWN
+from conftest import OWN, count
 from minidyn.app.cli.main import main
 from minidyn.app.study import run
 from minidyn.errors import WorkerFailed
@@ -452,13 +452,58 @@ def test_the_shell_leaves_files_out_and_says_so(tmp_path) -> None:
     assert "recording.left_out" in {notice["code"] for notice in found["notices"]}
 
 
-def test_a_dask_cluster_whose_worker_is_killed(logs, alone, tmp_path) -> None:
-    """A scheduler and two workers, each a process, on the loopback address; one dies while chunks are prepared."""
-    distributed = pytest.importorskip("distributed")
+class Killing(Executor):
+    """Hands tasks on, and kills something as soon as the first of them is done."""
+
+    def __init__(self, executor, kill) -> None:
+        self.executor, self.kill, self.sent = executor, kill, 0
+
+    def submit(self, fn, /, *args, **kwargs):
+        future = self.executor.submit(fn, *args, **kwargs)
+        self.sent += 1
+        if self.sent == 1:
+            future.add_done_callback(lambda _: self.kill())
+        return future
+
+
+def fleet_of(paths, executor=None, **options) -> md.Fleet:
+    return md.identify_fleet("two_link", dict(zip("abc", paths)), executor, consistent=False, **OWN, **options)
+
+
+def assert_same_fleet(two_links, executor, kill, tmp_path) -> None:
+    """Compare the fleet that workers read, one of which is killed, with that of one process; leave a log out."""
+    expected = fleet_of(two_links)
+    found = fleet_of(two_links, Killing(executor, kill))
+    np.testing.assert_array_equal(found.model.beta, expected.model.beta)
+    np.testing.assert_array_equal(found.model.covariance, expected.model.covariance)
+    assert found.to_json() == expected.to_json()
+    cut = tmp_path / "cut.parquet"
+    cut.write_bytes(Path(two_links[1]).read_bytes()[:5000])
+    with pytest.raises(md.MinidynError, match=r"robot 'b'.*cut\.parquet"):
+        fleet_of([two_links[0], cut, two_links[2]], executor)
+    assert list(fleet_of([two_links[0], cut, two_links[2]], executor, on_error="skip").left_out) == ["b"]
+
+
+@pytest.mark.long
+def test_a_fleet_by_processes_that_die(two_links, tmp_path) -> None:
+    with Workers(2) as pool:
+        killed = []
+
+        def kill() -> None:
+            killed.extend(pool._pool._processes.values())
+            killed[0].kill()
+
+        assert_same_fleet(two_links, pool, kill, tmp_path)
+        assert killed[0].exitcode
+
+
+def test_a_dask_cluster_whose_workers_are_killed(logs, alone, two_links, tmp_path) -> None:
+    """A scheduler and workers, each a process, on the loopback address; one dies while chunks are prepared."""
+    distributed, workers = pytest.importorskip("distributed"), count(2, 3)  # of three, one dies of the fleet
     file = tmp_path / "scheduler.json"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONWARNINGS": "ignore"}
     alike = ["--scheduler-file", str(file), "--no-dashboard", "--host", "127.0.0.1"]
-    kinds = [["scheduler", "--port", "0"], *[["worker", "--no-nanny", "--nthreads", "1"]] * 2]
+    kinds = [["scheduler", "--port", "0"], *[["worker", "--no-nanny", "--nthreads", "1"]] * workers]
     processes = [
         subprocess.Popen(
             [sys.executable, "-m", f"distributed.cli.dask_{kind}", *alike, *more],
@@ -470,7 +515,7 @@ def test_a_dask_cluster_whose_worker_is_killed(logs, alone, tmp_path) -> None:
     ]
     try:
         with distributed.Client(scheduler_file=str(file), timeout=60) as client:
-            client.wait_for_workers(2, 60)
+            client.wait_for_workers(workers, 60)
             killed: list[int] = []
 
             def kill(done: int) -> None:
@@ -481,6 +526,10 @@ def test_a_dask_cluster_whose_worker_is_killed(logs, alone, tmp_path) -> None:
             assert_equal(alone, identified(logs, executor=client.get_executor(), progress=kill))
             assert killed[0] < 12_000
             assert processes[1].wait(10) != 0
+            assert len(client.scheduler_info()["workers"]) == workers - 1
+            last = processes[workers] if workers == 3 else processes[1]
+            assert_same_fleet(two_links, client.get_executor(), last.kill, tmp_path)
+            assert last.wait(10) != 0
             assert len(client.scheduler_info()["workers"]) == 1
     finally:
         for process in processes:

@@ -21,7 +21,6 @@ from minidyn.identification.fleet.chances import Together, others, trend
 from minidyn.identification.fleet.deviations import Comparison, Deviation, FleetFit, compared
 from minidyn.identification.fleet.members import Logs, Member, open_logs, reduced
 from minidyn.identification.friction.shared import Joined, Split
-from minidyn.recording.engine import Workers
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from fleet import TERMS, base_of, log_of, type_of
@@ -267,26 +266,6 @@ def test_a_fleet_that_was_killed_goes_on(
 def replaced(fleet: md.Fleet) -> md.Fleet:
     """The fleet without dates: those of files change with them."""
     return replace(fleet, robots={name: replace(one, dates=("",)) for name, one in fleet.robots.items()})
-
-
-class DiesOnce(str):
-    """A path whose reader's process dies when it gets it first: unpickling it runs the code."""
-
-    def __reduce__(self) -> tuple[object, ...]:
-        flag = f"{self}.flag"
-        return eval, (
-            f"open({flag!r}, 'x').close() or __import__('os')._exit(9) if not __import__('os').path.exists({flag!r}) else {str(self)!r}",
-        )
-
-
-@pytest.mark.long
-def test_processes_that_die_change_no_bit(files: dict[str, Path]) -> None:
-    """A real pool of processes; test_executors.py asks a Dask cluster for the same."""
-    alone = md.identify_fleet("two_link", files, **OPTIONS)
-    with Workers(2) as pool:
-        deadly = files | {"arm2": DiesOnce(files["arm2"])}
-        assert_equal(alone, md.identify_fleet("two_link", deadly, pool, **OPTIONS))
-    assert Path(f"{files['arm2']}.flag").exists()
 
 
 def test_friction_that_rises_from_day_to_day() -> None:

@@ -241,7 +241,7 @@ def engine_options(command: F) -> F:
     return made  # type: ignore[no-any-return]
 
 
-def keep_option(function: str, what: str) -> Any:
+def keep_option(function: str, what: str) -> Callable[[F], F]:
     """Return the option of a folder in which work stays for the same call again."""
     return option_of(function, "--keep", type=click.Path(file_okay=False), help=f"Folder for {what}")
 
