@@ -16,7 +16,9 @@ from c_compiler import STRICT, needs_gcc
 from conftest import OWN, count
 from minidyn.dynamics.sources import source_name
 from minidyn.errors import DescriptionError, UnknownName, UnknownParameters, Unsupported
+from minidyn.identification.friction.choose import seen_through
 from minidyn.model.drives import FRICTION, NON_NEGATIVE, RIPPLE, TERMS, Term
+from minidyn.recording.prepare.signals import lowpass
 
 PLAIN = ("viscous", "coulomb", "offset")
 EVERY = tuple(term for term in TERMS if not term.startswith(("ripple2", "ripple4")))
@@ -391,6 +393,43 @@ def test_terms_are_chosen_where_they_are_and_not_elsewhere() -> None:
         assert estimate.certificate.everywhere
         validation = md.validate(estimate, log(truth, 4))
         assert validation.relative_error < 0.02
+
+
+@pytest.mark.parametrize("seed", range(count(3, 30)))
+def test_reversals_are_seen_through_the_low_pass_of_the_torque(seed) -> None:
+    """Columns from each sample's own speed and acceleration, against columns that have passed the filter itself."""
+    rng = np.random.default_rng(seed)
+    cutoff, t = rng.uniform(8.0, 40.0), np.arange(0, 4, 1e-3)
+    q, dq, ddq = md.trajectory.fourier(md.load("scara"), seed=seed, period=4.0)(t)
+    width = rng.choice([0.0, 0.05]) * np.abs(ddq).mean(axis=0) / cutoff
+    whole = md.load("scara").with_drives(False, "coulomb", sign_width=width).with_parameters(None)
+    names = [name for name in whole.parameter_names if name.startswith("Fc")]
+    sharp, soft = (
+        md.regressor(robot, q, dq, ddq, columns=names)[500:-500] for robot in (whole, seen_through(whole, cutoff))
+    )
+    filtered = lowpass(md.regressor(whole, q, dq, ddq, columns=names), 1e3, cutoff)[500:-500]
+    assert np.linalg.norm(soft - filtered) < 0.4 * np.linalg.norm(sharp - filtered)
+    assert seen_through(seen_through(whole, cutoff), 0.0) == whole
+
+
+def test_friction_that_reverses_at_once_is_found_behind_a_low_pass() -> None:
+    """The model has the friction of the robot, not that of its filtered torques: it predicts slower motions, too."""
+    truth = md.load("scara").with_drives(True, PLAIN)
+    values = truth.parameters.copy()
+    for column in truth.layout.columns:
+        values[column.index] = {"Ia": 0.1, "Fv": 0.5, "Fc": 1.5, "Fo": 0.2}.get(column.symbol, values[column.index])
+    truth, t = truth.with_parameters(values), np.arange(0, 10, 0.01)
+    q, dq, ddq = md.trajectory.fourier(truth, seed=1, period=4.0, speed=2.0)(t)
+    rng = np.random.default_rng(0)
+    tau = md.inverse_dynamics(truth, q, dq, ddq)
+    tau += 0.01 * tau.std(axis=0) * rng.normal(size=tau.shape)
+    raw = md.Recording(t, q + 1e-5 * rng.normal(size=q.shape), tau, joint_names=truth.joint_names)
+    estimate = md.identify(md.load("scara"), raw)
+    assert tuple(estimate.settings["friction"]) == PLAIN
+    slow = md.trajectory.fourier(truth, seed=2, period=20.0)(t)
+    exact = md.inverse_dynamics(truth, *slow)
+    predicted = estimate.predict(md.Recording(t, slow[0], exact, *slow[1:], truth.joint_names))
+    assert np.linalg.norm(predicted - exact) < 0.01 * np.linalg.norm(exact)
 
 
 def bent(robot: md.Robot, log: md.Recording) -> md.Recording:

@@ -95,7 +95,7 @@ def test_planted_ripple_is_found_behind_a_low_pass(seed: int) -> None:
     estimate = md.identify(described, log)
     np.testing.assert_allclose(estimate.settings["ripple_order"], orders, rtol=0.01)
     assert [notice.data["orders"] for notice in estimate.notices if notice.code == "friction.ripple"]
-    assert all(joint.drive.ripple_cutoff == 0.0 for joint in estimate.robot.joints)
+    assert all(joint.drive.cutoff == 0.0 for joint in estimate.robot.joints)
     plain = md.identify(described, log, friction=PLAIN)
     with_it, without = (md.validate(one, new) for one in (estimate, plain))
     assert with_it.relative_error < 0.5 * without.relative_error

@@ -21,8 +21,6 @@ from minidyn.dynamics.drives import (
     DriveColumn,
     Shapes,
     all_columns,
-    chosen_columns,
-    drifting,
     drive_columns,
     drive_loads,
     has_load,
@@ -42,7 +40,17 @@ from minidyn.dynamics.newton_euler import (
 )
 from minidyn.dynamics.papers.lagrangian import lagrange_regressor, link_lagrangians
 from minidyn.dynamics.papers.sixteen import sixteen_regressor, standard_entries
-from minidyn.dynamics.tree import REAL, Coordinates, Numbers, Tree, constant_placement, coordinates, place
+from minidyn.dynamics.tree import (
+    REAL,
+    Coordinates,
+    Numbers,
+    Tree,
+    chosen_columns,
+    constant_placement,
+    coordinates,
+    drifting,
+    place,
+)
 from minidyn.dynamics.vectors import Scalar, christoffel_matrix, plus, solve_symmetric
 from minidyn.errors import UnknownName, UnknownParameters, Unsupported, first_of
 from minidyn.graph.function import Function, evaluate

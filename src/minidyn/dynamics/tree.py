@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from minidyn.dynamics.vectors import Scalar, Turn, Vector, add, cross, to_child, to_parent
+from minidyn.arrays import Array
+from minidyn.dynamics.vectors import Scalar, Turn, Vector, add, cross, to_child, to_parent, weighted_sum
 from minidyn.graph import scalar
 from minidyn.graph.derivative import derivatives, tangents
 from minidyn.graph.node import Node
@@ -304,3 +305,31 @@ def _formula(
     for column, rate in zip(columns, rates):
         row[column] = row.get(column, 0.0) + rate
     return (value, speed, acceleration), row
+
+
+def chosen_columns(
+    c: Coordinates, every: Sequence[Sequence[Scalar]], columns: Sequence[int] | None, combine: Array | None
+) -> list[list[Scalar]]:
+    """Return the regressor (n rows) of the independent coordinates from that of all joints.
+
+    Columns are those wanted (None: all), `combine` combinations (wanted, b) of these that are wanted instead.
+    """
+    chosen = range(len(every[0]) if every else 0) if columns is None else columns
+    projected = [c.project([row[k] for row in every]) for k in chosen]
+    if combine is not None:
+        projected = [
+            [weighted_sum(combine[:, new].tolist(), [column[row] for column in projected]) for row in range(c.n)]
+            for new in range(combine.shape[1])
+        ]
+    return [[column[row] for column in projected] for row in range(c.n)]
+
+
+def drifting(c: Coordinates, q: Sequence[Node], dq: Sequence[Scalar]) -> Coordinates | None:
+    """Return the coordinates with dG/dt for G; None where G is constant.
+
+    The momentum of the independent coordinates is Gᵀ times that of all joints: its rate holds dG/dt too.
+    """
+    if not any(isinstance(value, Node) for row in c.G for value in row.values()):
+        return None
+    seeds = dict(zip(q, dq))
+    return replace(c, G=[{column: tangents([value], seeds)[0] for column, value in row.items()} for row in c.G])

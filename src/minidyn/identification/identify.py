@@ -166,6 +166,7 @@ def identify(
     # a simulated loop passes through the filter of the torque: a width that replaces that filter would be wrong there
     simulated = estimator.simulates_torque and controller is not None
     wish = {"widths": sign_width is None and not simulated, "fixed": base is not None, "memory": estimator.remembers}
+    wish["filtered"] = simulated or estimator.filters_columns or not estimator.needs_acceleration
     options = replace(options, allow_open=filled, device=device)
     solve = estimator.solve if friction_per is None else partial(solve_per_log, estimator.solve)
 

@@ -68,18 +68,20 @@ class Motion:
     joint: int  # its index
     v: Any  # speed of the drive
     own_v: Any  # speed of the joint itself
+    a: Any  # acceleration of the drive
+    own_a: Any  # acceleration of the joint itself
     stribeck_speed: float  # of the drive, a plain number
     shapes: Any  # what is no polynomial: `minidyn.dynamics.drives.Shapes`
 
     @property
     def s(self) -> Any:
         """The sign of v, which reverses over the smoothing width."""
-        return self.shapes.sign(self.joint, self.v, False)
+        return self.shapes.sign(self.joint, self.v, self.a, False)
 
     @property
     def own_s(self) -> Any:
         """The sign of own_v."""
-        return self.shapes.sign(self.joint, self.own_v, True)
+        return self.shapes.sign(self.joint, self.own_v, self.own_a, True)
 
     @property
     def q(self) -> Any:
@@ -105,7 +107,7 @@ class Motion:
     @property
     def state(self) -> Any:
         """What the drive remembers for this column; where it is not known, that of steady sliding."""
-        return self.shapes.state(self.symbol, self.joint, self.v)
+        return self.shapes.state(self.symbol, self.joint, self.v, self.a)
 
     def odd(self, function: Odd, *speeds: float) -> Any:
         """Return a function of v that changes sign with v and is no polynomial in v and s.
@@ -113,7 +115,7 @@ class Motion:
         It takes v, s, the size |v| (smoothed as s is) and {"sqrt": ..., "atan2": ...}, and compares v with the speeds;
         none where it is a power of the speed.
         """
-        return self.shapes.odd(self.symbol, self.joint, self.v, function, speeds)
+        return self.shapes.odd(self.symbol, self.joint, self.v, self.a, function, speeds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +282,8 @@ class Drive:
             Zero: not given, BREAKAWAY_TRAVEL is used.
         ripple_order: Waves of the gear's ripple in a turn of the joint (in 2 pi m of a slide): often the gear ratio.
             Zero: not given, RIPPLE_ORDER is used.
-        ripple_cutoff: Low-pass, Hz, that torques of a fit have passed: faster waves are smaller there. Zero: none.
+        cutoff: Low-pass, Hz, that torques of a fit have passed: friction reverses more slowly there, and fast waves are
+            smaller. Zero: none.
         balancer: Points and law of a spring or gas cylinder on the joint, whose terms are among `friction`; None: none.
     """
 
@@ -292,7 +295,7 @@ class Drive:
     stribeck_speed: float = 0.0
     presliding_travel: float = 0.0
     ripple_order: float = 0.0
-    ripple_cutoff: float = 0.0
+    cutoff: float = 0.0
     balancer: Balancer | None = None
     breakaway_travel: float = 0.0
 

@@ -120,7 +120,7 @@ class Joint:
             drive.sign_width,
             drive.stribeck_speed,
             drive.presliding_travel,
-            *((drive.ripple_order, drive.ripple_cutoff) if drive.ripple_order or drive.ripple_cutoff else ()),
+            *((drive.ripple_order, drive.cutoff) if drive.ripple_order or drive.cutoff else ()),
             [(order[n], c) for n, c in drive.coupling],
             *((drive.balancer,) if drive.balancer else ()),
             *(("breakaway", drive.breakaway_travel) if drive.breakaway_travel else ()),

@@ -38,13 +38,15 @@ class PreciseShapes(Shapes):
         self._robot, self._tree, self._c = robot, tree, c
         self._operations = formula_operations()
 
-    def sign(self, joint: int, speed: Scalar, own: bool) -> Scalar:
+    def sign(self, joint: int, speed: Scalar, change: Scalar, own: bool) -> Scalar:
         """-1, 0 or +1."""
         return self._operations["sign"](speed) if isinstance(speed, Digits) else 0
 
-    def odd(self, symbol: str, joint: int, speed: Scalar, function: Odd, speeds: Sequence[float]) -> Scalar:
+    def odd(
+        self, symbol: str, joint: int, speed: Scalar, change: Scalar, function: Odd, speeds: Sequence[float]
+    ) -> Scalar:
         """The function itself."""
-        sign = self.sign(joint, speed, False)
+        sign = self.sign(joint, speed, change, False)
         return function(speed, sign, speed * sign, self._operations) if isinstance(sign, Digits) else 0
 
     def cos_sin(self, joint: int) -> tuple[Scalar, Scalar]:

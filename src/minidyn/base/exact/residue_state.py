@@ -43,7 +43,7 @@ class ExactShapes(Shapes):
         self._exact, self._robot, self._field, self._tree, self._c = exact, exact.robot, exact.field, tree, c
         self._drawn: dict[tuple[object, ...], Residues] = {}
 
-    def sign(self, joint: int, speed: Scalar, own: bool) -> Scalar:
+    def sign(self, joint: int, speed: Scalar, change: Scalar, own: bool) -> Scalar:
         """A random ±1; 0 for a drive that stands still."""
         found = self._form(joint, own)
         if found is None:
@@ -52,7 +52,9 @@ class ExactShapes(Shapes):
         sign = self._draw(("sign", form), self._field.signs)
         return sign if lead > 0 else -sign
 
-    def odd(self, symbol: str, joint: int, speed: Scalar, function: Odd, speeds: Sequence[float]) -> Scalar:
+    def odd(
+        self, symbol: str, joint: int, speed: Scalar, change: Scalar, function: Odd, speeds: Sequence[float]
+    ) -> Scalar:
         """The sign times a random value for each proportion of the speeds; for a power of v times a constant."""
         found = self._form(joint, False)
         if found is None:
@@ -62,9 +64,9 @@ class ExactShapes(Shapes):
         value = self._draw((symbol, form, *scales), self._field.random)
         if not speeds and abs(lead) != 1:
             value = value * self._draw((symbol, abs(lead)), lambda: self._field.random(constant=True))
-        return self.sign(joint, speed, False) * value
+        return self.sign(joint, speed, change, False) * value
 
-    def state(self, symbol: str, joint: int, speed: Scalar) -> Scalar:
+    def state(self, symbol: str, joint: int, speed: Scalar, change: Scalar) -> Scalar:
         """A random value: the motion before may have led to any. Proportional motions and travels share it."""
         found = self._form(joint, False)
         if found is None:

@@ -53,7 +53,6 @@ _FALLS = (0.05, 0.15, 0.4)  # Stribeck speeds, over the same
 _SAMPLES = 10_000  # enough to choose; a longer recording is thinned
 _SHARE = 0.6  # of the change is one standard deviation: simulated robots, sharp friction and soft, lie within two
 _FINEST = 1.1  # widths are chosen from steps of 17 %: nearer ones are not told apart
-_COARSEST = 2.0  # a width that may be all smear: half of it is as far off as the truth is
 _STANDSTILL = 1e-12
 _TIMES_SMEARED = 3.0  # the travel over which a low-pass spreads a reversal: presliding over less cannot be told from it
 _LOADED = 100_000  # samples that are read at once to look for breakaway; longer logs are not asked
@@ -120,11 +119,11 @@ class FrictionChoice:
 
 
 def seen_through(robot: Robot, cutoff: object) -> Robot:
-    """Return the robot whose ripple is seen through a low-pass, Hz; 0: none."""
-    if not any(joint.drive.ripple_order for joint in robot.joints):
-        return robot
+    """Return the robot whose friction is seen through the low-pass of its torques, Hz; 0 or none: as it is."""
     size = float(cutoff) if isinstance(cutoff, int | float) else 0.0
-    return robot.with_joints(lambda joint: replace(joint, drive=replace(joint.drive, ripple_cutoff=size)))
+    if all(joint.drive.cutoff == size or not joint.drive.friction for joint in robot.joints):
+        return robot
+    return robot.with_joints(lambda joint: replace(joint, drive=replace(joint.drive, cutoff=size)))
 
 
 def starting_model(
@@ -169,13 +168,15 @@ def choose_friction(
     fixed: bool = False,
     load: bool = True,
     memory: bool = True,
+    filtered: bool = False,
 ) -> FrictionChoice:
     """Choose what the file of a robot, which has the terms to begin with (`starting_model`), leaves open.
 
     Friction "auto": terms may be added; "own": where the robot has no terms and shows friction, a notice says so. With
     `widths` a smoothing width may be chosen where the robot has none; where the base parameters are given (`fixed`) no
     term may be left out. Without `load` friction that grows with the load is left out, even where it was asked for.
-    Without `memory` there is none whose drive remembers.
+    Without `memory` there is none whose drive remembers. Where the recording's torques have passed a low-pass, friction
+    of the choice is seen through it, too, unless its columns will be `filtered` alike.
     """
     if not memory and memory_columns(robot):
         raise Unsupported(
@@ -209,6 +210,7 @@ def choose_friction(
     remembers = bool(memory_columns(robot))
     paths = paths_of(robot, recording, _step(recording)) if remembers or (auto and memory) else ()
     cutoff = recording.info.get("cutoff")
+    robot = seen_through(robot, cutoff)
     smeared = _typical(robot, motion.ddq) / (2 * np.pi * cutoff) ** 2 if isinstance(cutoff, float) else 0.0 * speeds
     found = Search(robot, rigid, motion, sharp, falls, auto, not fixed, load, paths, _TIMES_SMEARED * smeared).run()
     own = {term for drive in drives for term in drive.friction}
@@ -219,10 +221,10 @@ def choose_friction(
     orders = np.zeros(len(drives))
     if auto or named:
         raw = recording.telemetry.get("tau_raw") if isinstance(recording, Recording) else None
-        filtered = 0.0 * motion.tau if raw is None else raw[:: _step(recording)] - motion.tau
-        orders = _orders(robot, found, filtered, bool(named))
+        less = 0.0 * motion.tau if raw is None else raw[:: _step(recording)] - motion.tau
+        orders = _orders(robot, found, less, bool(named))
     if orders.any():
-        found = with_ripple(found, orders, cutoff if isinstance(cutoff, float) else 0.0, sorted(named))
+        found = with_ripple(found, orders, sorted(named))
     chosen = robot.with_drives(friction=found.terms) if auto else robot
     chosen = chosen.with_drives(sign_width=found.sign_width)
     if "stribeck" in found.terms:
@@ -234,7 +236,7 @@ def choose_friction(
         chosen = chosen.with_drives(breakaway_travel=np.nan_to_num(found.decays))
         chosen = _without(chosen, "breakaway", np.flatnonzero(np.isnan(found.decays)))
     if found.orders.any():
-        chosen = seen_through(chosen.with_drives(ripple_order=found.orders), cutoff)
+        chosen = chosen.with_drives(ripple_order=found.orders)
         for term in ALIASES["ripple"]:
             chosen = _without(chosen, term, np.flatnonzero(found.orders == 0))
     if found.unloaded:
@@ -249,7 +251,7 @@ def choose_friction(
         columns = replace(columns, motion=replace(motion, states=np.stack(states, axis=1)))
     if parameters is not None:
         parameters = _carried(parameters, robot.with_drives(friction=()), chosen, 0.0)
-    return FrictionChoice(
+    choice = FrictionChoice(
         chosen,
         # how sharply friction reverses does not change what can be identified
         replace(base, robot=chosen) if same else base_parameters(chosen),
@@ -258,6 +260,7 @@ def choose_friction(
         found.settings,
         found.notices,
     )
+    return choice.seen_whole() if filtered else choice
 
 
 def _orders(robot: Robot, found: Found, filtered: Array, named: bool) -> Array:
@@ -359,13 +362,13 @@ def reversal_covariance(
 ) -> Array:
     """Return what the smoothing widths add to the covariance (b, b) of base parameters.
 
-    Preparation low-passes the torque, and friction loses its edges at reversals; the columns of the regressor,
-    functions of each sample's own speed, do not. Around a reversal with acceleration a, a low-pass at the cut-off f
-    spreads the step over speeds of about a / (2πf). A width that was chosen from the data replaces this as well as the
-    friction's own softness, and one that was given does not: either way Coulomb and viscous friction are off, by some
-    standard deviations where the noise is small, and no residual shows it. So the fit is repeated with the width that
-    the other explanation asks for, joint by joint, and a share of the change counts as uncertainty. The cut-off is in
-    Hz, None where no low-pass is known of; the noise of each joint's torque is (n,).
+    Preparation low-passes the torque, and friction loses its edges at reversals. Around a reversal with acceleration a,
+    a low-pass at the cut-off f spreads the step over speeds of about a / (2πf), which columns of the regressor have
+    from each sample's own speed and acceleration: nearly, not exactly. Nor are widths that were chosen from the data
+    exact. So Coulomb and viscous friction are off, by some standard deviations where the noise is small, and no
+    residual shows it. The fit is repeated with a width that the data cannot tell from this one, joint by joint, and a
+    share of the change counts as uncertainty. The cut-off is in Hz, None where no low-pass is known of; the noise of
+    each joint's torque is (n,).
     """
     drives, motion = [joint.drive for joint in robot.joints], columns.motion
     terms = tuple(term for term in friction_symbols(t for drive in drives for t in drive.friction) if term != "load")
@@ -373,11 +376,7 @@ def reversal_covariance(
     travels = np.where(used, [drive.presliding_travel or PRESLIDING_TRAVEL for drive in drives], np.nan)
     widths = np.array([drive.sign_width for drive in drives])
     smear = np.zeros(len(drives)) if cutoff is None else smeared_speeds(robot, motion, cutoff)
-    if chosen:
-        others = np.sqrt(np.maximum(widths**2 - smear**2, (widths / _COARSEST) ** 2))
-        others = np.minimum(others, widths / _FINEST)
-    else:
-        others = np.sqrt(widths**2 + (_SHARE * smear) ** 2)
+    others = np.sqrt(widths**2 + (_FINEST**2 - 1.0) * (smear**2 + chosen * widths**2))
     found = np.zeros((base.rank, base.rank))
     moved = np.abs(others - widths) > _STANDSTILL
     if not (moved | (used & chosen)).any() or not terms:

@@ -130,11 +130,8 @@ def _gain(
     return {**entry, "gain": gain, "uncertainty": spread, "taken": named or gain > max(SURE * spread, LEAST_GAIN)}
 
 
-def with_ripple(found: Found, orders: Array, cutoff: float, named: Sequence[str]) -> Found:
-    """Return a choice with ripple of these orders (joints,), where it predicts better; terms that were named stay.
-
-    Torques have passed a low-pass, Hz; 0: none.
-    """
+def with_ripple(found: Found, orders: Array, named: Sequence[str]) -> Found:
+    """Return a choice with ripple of these orders (joints,), where it predicts better; terms that were named stay."""
     table, model, sigma = found.last
     robot, columns = found.columns.bare, found.columns
     orders = orders.copy()
@@ -142,7 +139,7 @@ def with_ripple(found: Found, orders: Array, cutoff: float, named: Sequence[str]
     first, taken = before, list(named)
     if not named:
         # joints whose torques are not predicted better by their own waves have none
-        wider = _added(found, orders, cutoff, ALIASES["ripple1"], table)
+        wider = _added(found, orders, ALIASES["ripple1"], table)
         after = wider.judge(replace(model, terms=friction_symbols((*model.terms, *ALIASES["ripple1"]))), sigma)
         less = (before.squares - after.squares).sum(axis=0) / before.squares.sum(axis=0)
         for row, joint in enumerate(robot.independent):
@@ -151,7 +148,7 @@ def with_ripple(found: Found, orders: Array, cutoff: float, named: Sequence[str]
             return found
     for harmonic in HARMONICS:
         group = [term for term in ALIASES[f"ripple{harmonic}"] if term in named or not named]
-        wider = _added(found, orders, cutoff, group, table)
+        wider = _added(found, orders, group, table)
         option = replace(model, terms=friction_symbols((*model.terms, *group)))
         after = wider.judge(option, sigma)
         tried.append(_gain(model.terms, group, before, after, sigma, bool(named)))
@@ -175,10 +172,9 @@ def with_ripple(found: Found, orders: Array, cutoff: float, named: Sequence[str]
     return replace(found, terms=model.terms, columns=columns, **more)
 
 
-def _added(found: Found, orders: Array, cutoff: float, terms: Sequence[str], table: FrictionTable) -> FrictionTable:
+def _added(found: Found, orders: Array, terms: Sequence[str], table: FrictionTable) -> FrictionTable:
     """Return the table with columns of ripple added for the joints that have an order."""
     driven = found.columns.bare.with_drives(friction=terms, sign_width=found.sign_width, ripple_order=orders)
-    driven = driven.with_joints(lambda joint: replace(joint, drive=replace(joint.drive, ripple_cutoff=cutoff)))
     return _with_columns(found, driven, RIPPLE, orders > 0, table)
 
 

@@ -68,14 +68,8 @@ class _Tried:
     deviance: Array
 
     def record(self, before: FrictionModel, taken: bool) -> dict[str, Any]:
-        return {
-            "with": list(before.terms),
-            "added": list(self.group),
-            "error": self.error,
-            "gain": self.gain,
-            "uncertainty": self.uncertainty,
-            "taken": taken,
-        }
+        more = {"error": self.error, "gain": self.gain, "uncertainty": self.uncertainty, "taken": taken}
+        return {"with": list(before.terms), "added": list(self.group), **more}
 
 
 class Search:
@@ -202,7 +196,8 @@ class Search:
         """Choose Stribeck speed and smoothing widths that predict best; return the table with them, and the noise.
 
         Widths are tried in proportion to the speeds of the drives: one proportion for all joints, then each its own,
-        then finer ones around it. Terms that were at hand before give what they gave, unless loads are among them.
+        the sharpest that is not certainly worse than the best: a run too fast to show it says nothing of slower ones.
+        Then finer ones around it. Terms that were at hand before give what they gave, unless loads are among them.
         """
         if model.terms in self.known:
             model, self.widths, self.curve = self.known[model.terms]
@@ -224,7 +219,7 @@ class Search:
             return model
         errors = table.deviances(options, sigma).mean(axis=1).tolist()
         self.curve = [[ratio, error] for ratio, error in zip(self.ratios, errors)]
-        model = self._own_widths(table, options[int(np.argmin(errors))], sigma)
+        model = self._own_widths(table, options[int(np.argmin(errors))], sigma, least=True)
         for finer in _FINER:
             chosen = self._widths_of(model)
             self.widths = [chosen / finer, chosen, chosen * finer]
@@ -276,8 +271,7 @@ class Search:
         table = self._table(option.terms)
         option = self._own_widths(table, option, sigma)
         judged, noise = table.judge(option, sigma), table.noise(option)
-        option = self._settle_sizes(option)
-        tried = self._gain(("presliding",), option, judged, now, sigma)
+        option, tried = self._settle_sizes(option), self._gain(("presliding",), option, judged, now, sigma)
         taken = asked or tried.gain > max(SURE * tried.uncertainty, LEAST_GAIN)
         self.tried.append(tried.record(model, taken))
         if not taken:
@@ -335,12 +329,14 @@ class Search:
                 model, now = option, then
         return model
 
-    def _own_widths(self, table: FrictionTable, model: FrictionModel, sigma: Array) -> FrictionModel:
+    def _own_widths(
+        self, table: FrictionTable, model: FrictionModel, sigma: Array, least: bool = False
+    ) -> FrictionModel:
         for joint, columns in enumerate(self.robot.layout.drives):
             if columns and len(self.rigid) <= _LARGE and not (self.travels and math.isnan(self.travels[0][joint])):
                 first, rest = model.widths[:joint], model.widths[joint + 1 :]
                 options = [replace(model, widths=(*first, k, *rest)) for k in range(len(self.widths))]
-                model = self._best(table, options, sigma)
+                model = self._best(table, options, sigma, least)
         return model
 
     def _widths_of(self, model: FrictionModel) -> Array:
@@ -349,10 +345,16 @@ class Search:
     def _alike(self, width: int) -> tuple[int, ...]:
         return (width,) * len(self.robot.joints)
 
-    def _best(self, table: FrictionTable, options: Sequence[FrictionModel], sigma: Array) -> FrictionModel:
+    def _best(
+        self, table: FrictionTable, options: Sequence[FrictionModel], sigma: Array, first: bool = False
+    ) -> FrictionModel:
+        """Return what predicts best, or the first that does not predict worse by more than one standard error."""
         if len(options) == 1:
             return options[0]
-        return options[int(np.argmin(table.deviances(options, sigma).mean(axis=1)))]
+        found = table.deviances(options, sigma)
+        worse = found - found[np.argmin(found.mean(axis=1))]
+        bound = np.std(worse, axis=1, ddof=1) / np.sqrt(worse.shape[1]) if first else 0.0
+        return options[int(np.argmax(worse.mean(axis=1) <= bound))]
 
     def _settled(self, table: FrictionTable, model: FrictionModel) -> FrictionTable:
         """Return the table with the loads of the model's own fit."""
