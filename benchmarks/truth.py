@@ -11,13 +11,16 @@ with one thing switched off, and FIGAROH with --figaroh where it is installed. T
 
 Two errors, ||torque - prediction|| / ||torque||: against the torque as it is measured (with its noise, as a log shows
 it), and against the exact one. Coverage: the share of rigid and rotor base parameters within 1.96 stated standard
-deviations of the truth. With --docs table and figures of docs/truth.md are written.
+deviations of the truth. With --docs table and figures of docs/truth.md are written. With --json every finished case is
+kept with the commit it was measured with, and cases of this commit are not run again: a run may be stopped and gone on
+with.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import tempfile
 import time
 import warnings
@@ -208,14 +211,28 @@ def work(task: tuple[str, str, int, tuple[str, ...]]) -> dict[str, Any]:
     return row
 
 
+def commit() -> str:
+    """Return the commit whose code runs; with a + where files of src differ from it."""
+
+    def git(*words: str) -> str:
+        told = subprocess.run(["git", *words], cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+        return told.stdout.strip()
+
+    return git("log", "-1", "--format=%h", "--", "../src") + ("+" if git("status", "--porcelain", "../src") else "")
+
+
 def measure(
     tasks: Sequence[tuple[str, str, int, tuple[str, ...]]], jobs: int, path: Path | None = None
 ) -> list[dict[str, Any]]:
     """Return a row for each case; print it, and keep what there is in a file, as it comes."""
-    rows = []
+    rows, code = list[dict[str, Any]](), commit()
+    known = json.loads(path.read_text()) if path is not None and path.exists() else []
+    done = {(row["robot"], row["effect"], row["seed"]): row for row in known if row.get("code") == code}
+    left = [task for task in tasks if not set(task[3]) <= set(done.get(task[:3], {"errors": ()})["errors"])]
+    rows += [done[task[:3]] for task in tasks if task not in left]
     with ProcessPoolExecutor(jobs) as pool:
-        for row in pool.map(work, tasks):
-            rows.append(row)
+        for row in pool.map(work, left):
+            rows.append(row | {"code": code})
             errors = "  ".join(f"{100 * both[0]:6.2f} ({100 * both[1]:5.2f})" for both in row["errors"].values())
             print(f"{row['effect']:12} {row['robot']:9} {row['rate']:5.0f} Hz  {errors}", flush=True)
             if path is not None:
@@ -269,7 +286,9 @@ def write_docs(rows: Sequence[dict[str, Any]]) -> None:
     text = DOCS.read_text(encoding="utf-8")
     head, _, rest = text.partition(_BEGIN)
     robots = len({row["robot"] for row in rows})
-    words = [f"{robots} robots, {len(rows)} cases; medians of each effect's cases. By measured torque:"]
+    codes = ", ".join(dict.fromkeys(row.get("code", "unknown") for row in rows))
+    words = [f"{robots} robots, {len(rows)} cases, code of commit {codes}; medians of each effect's cases."]
+    words += ["", "By measured torque:"]
     words += ["", table(rows), "", "By exact torque:", "", table(rows, 1), ""]
     DOCS.write_text(head + "\n".join([_BEGIN, *words]) + _END + rest.partition(_END)[2], encoding="utf-8")
     draw(rows)
@@ -313,7 +332,9 @@ def main() -> None:
     parser.add_argument("--sharp", action="store_true", help="friction that reverses at once, columns filtered, too")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--docs", action="store_true", help="write docs/truth.md and its figure")
-    parser.add_argument("--json", type=Path, help="keep the rows; with --read they are read, not measured")
+    parser.add_argument(
+        "--json", type=Path, help="keep the rows and go on there; with --read they are read, not measured"
+    )
     parser.add_argument("--read", action="store_true")
     given = parser.parse_args()
     begin = time.monotonic()
@@ -331,8 +352,8 @@ def main() -> None:
     seeds = [given.first + 100 * k for k in range(given.cases)]
     tasks = [
         (robot, effect, seed + ROBOTS.index(robot), contestants)
-        for effect in given.effect
         for robot in robots
+        for effect in given.effect
         for seed in seeds
     ]
     if not given.read:

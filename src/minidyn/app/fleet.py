@@ -24,7 +24,7 @@ from minidyn.identification.estimators.method import Fold, Solution
 from minidyn.identification.fleet.chances import trend
 from minidyn.identification.fleet.deviations import Comparison, FleetFit, compared
 from minidyn.identification.fleet.members import Given, Member, chosen_friction, members_of, spaced
-from minidyn.identification.friction.choose import FrictionChoice
+from minidyn.identification.friction.choose import FrictionChoice, seen
 from minidyn.identification.friction.per_log import SETTING
 from minidyn.identification.friction.shared import Joined
 from minidyn.identification.identify import DEFAULT_FRICTION, check_options, lifted
@@ -166,7 +166,7 @@ def _model(
         result, told, weight = consistent_model(choice.robot, base, found, data, known)
         beta, parameters, covariance = result.beta, result.phi, np.asarray(result.covariance)
         notices += told
-    choice = choice.seen_whole()
+    choice = seen(choice, 0.0)
     # a robot that differs (N,) is not drawn to the others
     values = [
         (made.alone(k)[0][: len(fit.spread)] if differs[k] else made.likely(k)).tolist() for k in range(len(members))

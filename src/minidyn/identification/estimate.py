@@ -33,7 +33,7 @@ from minidyn.identification.estimate_file import (
     robot_from_text,
 )
 from minidyn.identification.export import Exported, Identified, export
-from minidyn.identification.friction.choose import seen_through
+from minidyn.identification.friction.choose import seen
 from minidyn.identification.friction.per_log import FrictionOfLogs
 from minidyn.identification.known_torque import KnownTorque, KnownTorqueLike
 from minidyn.identification.rows.base_rows import remembering, signals_of
@@ -197,8 +197,8 @@ class Estimate(Identified):
         motion = remembering(self.robot, in_robot_order(self.robot, motion))
         logs, signals = FrictionOfLogs.of(self.settings), signals_of(motion, "q", "dq", "ddq")
         covariance = self.covariance if logs is None else self.covariance + logs.covariance(self.base)
-        robot = seen_through(self.robot, motion.info.get("cutoff"))
-        Y = base_regressor(robot, *signals, base=replace(self.base, robot=robot), memory=motion.telemetry.get(STATES))
+        base = seen(self, motion.info.get("cutoff")).base
+        Y = base_regressor(base.robot, *signals, base=base, memory=motion.telemetry.get(STATES))
         variance = np.diagonal(carried(Y, covariance), axis1=-2, axis2=-1) + self.sigma**2
         for columns in self.robot.layout.drives if drift else ():
             own = [column.index for column in columns if column.is_friction and not column.is_rigid]

@@ -31,7 +31,7 @@ from minidyn.identification.diagnostics.plausible import mass_notices, require_m
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.method import Method, Options, Solution
 from minidyn.identification.estimators.methods import METHODS
-from minidyn.identification.friction.choose import FrictionChoice, choose_friction, starting_model
+from minidyn.identification.friction.choose import FrictionChoice, choose_friction, seen, starting_model
 from minidyn.identification.friction.loads import Step, instead_of_load, settle
 from minidyn.identification.friction.per_log import PER, LogsSolution, solve_per_log
 from minidyn.identification.known_torque import KnownTorqueLike, without_known
@@ -236,7 +236,7 @@ def identify(
         settings |= found.settings_of(beta, consistent)
     if consistent:
         notices += mass_notices(choice.robot, data, known, parameters)
-    choice = choice.seen_whole()
+    choice = seen(choice, 0.0)
     return Estimate(
         replace(choice.robot.with_parameters(parameters), notices=()),
         choice.base,

@@ -18,7 +18,7 @@ from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.errors import MinidynError, UnknownParameters
 from minidyn.identification.diagnostics.residuals import Residuals, whiteness_words
 from minidyn.identification.estimate import Estimate, EstimateLike, as_estimate
-from minidyn.identification.friction.choose import seen_through
+from minidyn.identification.friction.choose import seen
 from minidyn.identification.friction.per_log import SETTING, FrictionOfLogs, temperature_of
 from minidyn.identification.rows.base_rows import remembering
 from minidyn.identification.verdict import MOSTLY, Limits, seen_words
@@ -287,11 +287,12 @@ def _compared(
         for piece in run.tiles(_PIECE):
             measured = np.asarray(piece.telemetry.get("tau_raw", piece.tau), dtype=float)
             _require_numbers(measured, piece)
-            predicted = model.predict(piece)
+            through = seen(model, chunk.info.get("cutoff"))  # torques after the low-pass of preparation
+            predicted = (model if "tau_raw" in piece.telemetry else through).predict(piece)
             raw.add(measured - predicted, measured)
             if "tau_raw" in piece.telemetry:
-                smooth, seen = np.asarray(piece.tau, dtype=float), _seen(model, chunk.info)
-                filtered.add(smooth - (predicted if seen is model else seen.predict(piece)), smooth)
+                smooth = np.asarray(piece.tau, dtype=float)
+                filtered.add(smooth - (predicted if through is model else through.predict(piece)), smooth)
                 noise.add(measured - smooth, measured)
             motion = piece.q, np.asarray(piece.dq), np.asarray(piece.ddq)
             before = np.full_like(measured, np.nan) if described is None else inverse_dynamics(described, *motion)
@@ -317,14 +318,6 @@ def _models(estimate: Estimate, runs: Sequence[AnyRecording]) -> list[Estimate]:
         else:
             models.append(estimate.at_temperature(warmth) if math.isfinite(warmth) else estimate)
     return models
-
-
-def _seen(estimate: Estimate, info: Mapping[str, object]) -> Estimate:
-    """Return the estimate that predicts torques after the low-pass of preparation, which takes off fast ripple."""
-    robot = seen_through(estimate.robot, info.get("cutoff"))
-    if robot is estimate.robot:
-        return estimate
-    return replace(estimate, robot=robot, base=replace(estimate.base, robot=robot))
 
 
 def _friction_notices(

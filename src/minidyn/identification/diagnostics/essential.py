@@ -20,6 +20,7 @@ from minidyn.dynamics.record import STATES
 from minidyn.errors import MinidynError
 from minidyn.identification.estimate import Estimate, EstimateLike, as_estimate
 from minidyn.identification.estimators.solve import memory_of
+from minidyn.identification.friction.choose import seen
 from minidyn.identification.rows.base_rows import remembering
 from minidyn.identification.rows.pieces import pieces_of, reduced, residuals, stacked
 from minidyn.identification.rows.triangles import Triangles
@@ -150,7 +151,7 @@ def essential(
     if len(run) * run.n < 2 * estimate.base.rank * _FOLDS:
         raise MinidynError(f"{len(run)} samples are too few for {estimate.base.rank} base parameters in {_FOLDS} parts")
     with single_thread():
-        return _eliminated(estimate, _Problem.of(estimate, run), level, loss, notices)
+        return _eliminated(estimate, _Problem.of(seen(estimate, run.info.get("cutoff")), run), level, loss, notices)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -56,8 +56,8 @@ _FINEST = 1.1  # widths are chosen from steps of 17 %: nearer ones are not told 
 _STANDSTILL = 1e-12
 _TIMES_SMEARED = 3.0  # the travel over which a low-pass spreads a reversal: presliding over less cannot be told from it
 _LOADED = 100_000  # samples that are read at once to look for breakaway; longer logs are not asked
+_Model = TypeVar("_Model")
 _FITTED = 6000  # samples, enough to see how far a fit moves with a width
-
 
 TOO_FEW = look(
     "friction.too_few_samples",
@@ -98,11 +98,6 @@ class FrictionChoice:
 
         return settle(self.robot, self.columns.motion, self.parameters, fit)
 
-    def seen_whole(self) -> FrictionChoice:
-        """Return the choice for torques that passed no low-pass."""
-        robot = seen_through(self.robot, 0.0)
-        return self if robot is self.robot else replace(self, robot=robot, base=replace(self.base, robot=robot))
-
     def with_width_uncertainty(self, found: Solution, cutoff: object, filtered: bool) -> Solution:
         """Return a solution whose covariance holds what the model lacks and what the smoothing widths leave open.
 
@@ -124,6 +119,13 @@ def seen_through(robot: Robot, cutoff: object) -> Robot:
     if all(joint.drive.cutoff == size or not joint.drive.friction for joint in robot.joints):
         return robot
     return robot.with_joints(lambda joint: replace(joint, drive=replace(joint.drive, cutoff=size)))
+
+
+def seen(model: _Model, cutoff: object) -> _Model:
+    """Return what has a robot and its base parameters, such as an estimate, seen through the low-pass of torques."""
+    known: Any = model
+    robot = seen_through(known.robot, cutoff)
+    return model if robot is known.robot else replace(known, robot=robot, base=replace(known.base, robot=robot))
 
 
 def starting_model(
@@ -260,7 +262,7 @@ def choose_friction(
         found.settings,
         found.notices,
     )
-    return choice.seen_whole() if filtered else choice
+    return seen(choice, 0.0) if filtered else choice
 
 
 def _orders(robot: Robot, found: Found, filtered: Array, named: bool) -> Array:
@@ -365,10 +367,9 @@ def reversal_covariance(
     Preparation low-passes the torque, and friction loses its edges at reversals. Around a reversal with acceleration a,
     a low-pass at the cut-off f spreads the step over speeds of about a / (2πf), which columns of the regressor have
     from each sample's own speed and acceleration: nearly, not exactly. Nor are widths that were chosen from the data
-    exact. So Coulomb and viscous friction are off, by some standard deviations where the noise is small, and no
-    residual shows it. The fit is repeated with a width that the data cannot tell from this one, joint by joint, and a
-    share of the change counts as uncertainty. The cut-off is in Hz, None where no low-pass is known of; the noise of
-    each joint's torque is (n,).
+    exact. So the fit is repeated with a width that the data cannot tell from this one, joint by joint, and a share of
+    the change counts as uncertainty. The cut-off is in Hz, None where no low-pass is known of; the noise of each
+    joint's torque is (n,).
     """
     drives, motion = [joint.drive for joint in robot.joints], columns.motion
     terms = tuple(term for term in friction_symbols(t for drive in drives for t in drive.friction) if term != "load")

@@ -15,6 +15,7 @@ from minidyn.identification.consistency.primal_dual import solve
 from minidyn.identification.consistency.prior import upper_factor
 from minidyn.identification.consistency.whitened import one_body
 from minidyn.identification.estimate import Estimate, EstimateLike, as_estimate
+from minidyn.identification.friction.choose import seen
 from minidyn.identification.payload import fit
 from minidyn.identification.payload.columns import raw_columns, unknowns_of
 from minidyn.identification.rows.base_rows import remembering
@@ -154,10 +155,10 @@ def identify_payload(
     estimate = as_estimate(estimate, "identify_payload")
     recording = as_recording(recording, estimate.robot, executor=executor, on_error=on_error)
     gains, about_gains = _gains(estimate, recording.notices)
-    raw = raw_columns(estimate, link, gains)
     preparation = estimate.settings.get("preparation")  # the run's residuals are compared with the baseline's
     run = ready(estimate.robot, recording, purpose="identifying a payload", preparation=preparation, in_memory=True)
-    run = remembering(estimate.robot, run)
+    run, estimate = remembering(estimate.robot, run), seen(estimate, run.info.get("cutoff"))
+    raw = raw_columns(estimate, link, gains)
     notices = [notice for notice in run.notices if notice not in recording.notices]
     if len(run) < 50:
         raise MinidynError(f"{len(run)} samples are too few for a payload; record some seconds of motion")
