@@ -348,12 +348,13 @@ class Search:
     def _best(
         self, table: FrictionTable, options: Sequence[FrictionModel], sigma: Array, first: bool = False
     ) -> FrictionModel:
-        """Return what predicts best, or the first that does not predict worse by more than one standard error."""
+        """Return what predicts best, or the first that is worse by no more than chance, and than is worth a term."""
         if len(options) == 1:
             return options[0]
         found = table.deviances(options, sigma)
-        worse = found - found[np.argmin(found.mean(axis=1))]
-        bound = np.std(worse, axis=1, ddof=1) / np.sqrt(worse.shape[1]) if first else 0.0
+        worse = found - (best := found[np.argmin(found.mean(axis=1))])
+        chance = np.std(worse, axis=1, ddof=1) / np.sqrt(worse.shape[1])
+        bound = first * np.minimum(chance, LEAST_GAIN / len(sigma) * best.mean())
         return options[int(np.argmax(worse.mean(axis=1) <= bound))]
 
     def _settled(self, table: FrictionTable, model: FrictionModel) -> FrictionTable:
