@@ -165,8 +165,9 @@ CONTESTANTS: dict[str, Callable[[Case, Path], Found]] = {
 OTHERS: dict[str, Callable[[Case, Path], Found]] = {
     "figaroh": figaroh,
     "sharp": ours(method="parallel", sign_width=0.0),
+    "flexible": ours(flexibility="motor"),
 }
-"""Contestants that take part where they are asked for: --figaroh, --sharp."""
+"""Contestants that take part where they are asked for: --figaroh, --sharp, --flexible."""
 
 
 def coverage(found: Found, true: md.Robot) -> float:
@@ -330,6 +331,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="default and plain least squares alone")
     parser.add_argument("--figaroh", action="store_true", help="FIGAROH, too, where it is installed")
     parser.add_argument("--sharp", action="store_true", help="friction that reverses at once, columns filtered, too")
+    parser.add_argument("--flexible", action="store_true", help="joints that give way, too")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--docs", action="store_true", help="write docs/truth.md and its figure")
     parser.add_argument(
@@ -345,8 +347,7 @@ def main() -> None:
         print("FIGAROH is not installed and is left out")
     elif given.figaroh:
         contestants += ("figaroh",)
-    if given.sharp:
-        contestants += ("sharp",)
+    contestants += tuple(name for name in ("sharp", "flexible") if getattr(given, name))
     if unknown := set(robots) - set(ROBOTS):
         parser.error(f"no such robot here: {', '.join(sorted(unknown))}; known: {', '.join(ROBOTS)}")
     seeds = [given.first + 100 * k for k in range(given.cases)]

@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.interpolate import make_interp_spline
 
 import minidyn as md
 from alarm_logs import RATES, Array, Log, _samples
+from two_masses import planted_stiffness, two_mass_torque
 
 FINE = 1000.0
 """Samples a second along which torques with a memory are computed; each rate of a log divides it."""
@@ -159,6 +161,23 @@ def _compensator(true: md.Robot, rng: Any, q: Array, dq: Array) -> Torque:
     return torque
 
 
+def _flexible(true: md.Robot, rng: Any, q: Array, dq: Array) -> Torque:
+    """Links on springs behind drives that follow the motion: two masses a joint, integrated."""
+    k = planted_stiffness(true, float(rng.uniform(10.0, 20.0)), rng)
+
+    def torque(q: Array, dq: Array) -> Array:
+        t = np.arange(len(q)) / FINE
+        path = make_interp_spline(t, q, 7)
+
+        def motion(t: Array) -> tuple[Array, Array, Array]:
+            return path(t), path(t, 1), path(t, 2)
+
+        rigid = md.inverse_dynamics(true, *motion(t))
+        return np.asarray(two_mass_torque(true, k, motion, t, before=0.0) - rigid)
+
+    return torque
+
+
 def _everything(true: md.Robot, rng: Any, q: Array, dq: Array) -> Torque:
     """What an industrial arm has, each smaller than alone."""
     parts = [make(true, rng, q, dq) for make in (_presliding, _stribeck, _ripple, _load)]
@@ -184,6 +203,16 @@ def _with_rests(plain: Motion) -> Motion:
         total, w, slope = rate(p)
         q, dq, ddq = plain(whole * rate(np.array([period]))[0] + total)
         return q, dq * w[:, None], ddq * w[:, None] ** 2 + dq * slope[:, None]
+
+    return motion
+
+
+def _quicker(plain: Motion) -> Motion:
+    """Three times faster."""
+
+    def motion(t: Array) -> tuple[Array, Array, Array]:
+        q, dq, ddq = plain(3.0 * t)
+        return q, 3.0 * dq, 9.0 * ddq
 
     return motion
 
@@ -277,6 +306,11 @@ EFFECTS = {
         "more friction after rests, over a travel of 3 to 8 mrad", torque=_breakaway, motion=_with_rests
     ),
     "ripple": Effect("waves at once and twice a gear ratio of 30 to 160", torque=_ripple),
+    "flexible": Effect(
+        "joints that give way, links swing at about 10 to 20 Hz; motion three times faster",
+        torque=_flexible,
+        motion=_quicker,
+    ),
     "load": Effect("friction of 5 to 15 % of the torque at rest", torque=_load),
     "everything": Effect("presliding, and 40 % of Stribeck, ripple and load friction", torque=_everything),
     "drift": Effect("friction 30 % less to more in the test run", later=_warm),

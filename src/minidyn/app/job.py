@@ -44,7 +44,7 @@ NOT_TESTED = look(
     "Test it on motion it has not seen: --validate OTHER, or --hold-out 0.3 for a single log; [validate] in a study.",
 )
 
-_NAMED = ("method", "friction", "friction_per", "prior_kind")  # options whose values are names
+_NAMED = ("method", "friction", "friction_per", "flexibility", "prior_kind")  # options whose values are names
 _REASONS = ("recording.still", "recording.not_numbers", "recording.no_effort")  # why nothing may be identified
 
 

@@ -209,6 +209,9 @@ def comparison_data(found: Comparison) -> list[dict[str, Any]]:
 def result_tables(estimate: Estimate, validations: Mapping[str, Validation]) -> str:
     """Return parameters, errors, certificate and notices as Markdown."""
     parts = ["# Identified model", "## Base parameters", estimate.table()]
+    if estimate.flexibility is not None:
+        parts += [f"## Joints that give way, encoders on the {estimate.flexibility.encoder}'s side"]
+        parts += [estimate.flexibility.table()]
     for name, validation in validations.items():
         label = "" if validation.overlap is None else f" ({validation.data})"
         parts += [f"## Errors: {markdown_cell(name)}{label}", validation.table()]

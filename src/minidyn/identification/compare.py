@@ -184,6 +184,7 @@ def compare(
     base: BaseMap | None = None,
     friction: Iterable[str] | str | None = DEFAULT_FRICTION,
     friction_per: str | None = None,
+    flexibility: str | None = None,
     rotor_inertia: bool | None = True,
     sign_width: ArrayLike | None = None,
     prior: Prior = None,
@@ -209,6 +210,7 @@ def compare(
         base: As for `md.identify`.
         friction: As for `md.identify`; "auto" is chosen once, by "wls".
         friction_per: As for `md.identify`.
+        flexibility: As for `md.identify`.
         rotor_inertia: As for `md.identify`.
         sign_width: As for `md.identify`.
         prior: As for `md.identify`.
@@ -246,7 +248,7 @@ def compare(
     options: dict[str, Any] = {"base": base, "friction": friction, "rotor_inertia": rotor_inertia}
     options |= {"friction_per": friction_per, "sign_width": sign_width, "prior": prior, "prior_kind": prior_kind}
     options |= {"controller": controller, "known_torque": known_torque, "threads": threads, "device": device}
-    options |= {"anyway": True}
+    options |= {"anyway": True, "flexibility": flexibility}
     more: tuple[Notice, ...] = ()
     if friction == AUTO and base is None:
         robot, more = _with_chosen_friction(robot, data, options)
@@ -284,5 +286,5 @@ def _with_chosen_friction(
     chosen = identify(robot, fitted, "wls", consistent=False, **options)
     known = dict(zip(robot.parameter_names, robot.parameters))
     values = [known.get(name, np.nan) for name in chosen.robot.parameter_names]
-    told = tuple(notice for notice in chosen.notices if notice.code.startswith("friction."))
+    told = tuple(notice for notice in chosen.notices if notice.code.startswith(("friction.", "flexibility.")))
     return chosen.robot.with_parameters(values), told

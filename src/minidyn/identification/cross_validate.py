@@ -117,6 +117,7 @@ def cross_validate(
     base: BaseMap | None = None,
     friction: Iterable[str] | str | None = DEFAULT_FRICTION,
     friction_per: str | None = None,
+    flexibility: str | None = None,
     rotor_inertia: bool | None = True,
     sign_width: ArrayLike | None = None,
     prior: Prior = None,
@@ -142,6 +143,7 @@ def cross_validate(
         base: As for `md.identify`.
         friction: As for `md.identify`; "auto" is chosen anew without each stretch.
         friction_per: As for `md.identify`.
+        flexibility: As for `md.identify`.
         rotor_inertia: As for `md.identify`.
         sign_width: As for `md.identify`.
         prior: As for `md.identify`.
@@ -170,7 +172,7 @@ def cross_validate(
     options: dict[str, Any] = {"base": base, "friction": friction, "rotor_inertia": rotor_inertia}
     options |= {"friction_per": friction_per, "sign_width": sign_width, "prior": prior, "prior_kind": prior_kind}
     options |= {"controller": controller, "known_torque": known_torque, "threads": threads, "device": device}
-    options |= {"anyway": True}
+    options |= {"anyway": True, "flexibility": flexibility}
     reach = _reach(data)
     tested, fitted, spans = [], [], []
     edges = np.linspace(0, len(data), folds + 1).astype(int)

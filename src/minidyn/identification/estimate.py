@@ -26,13 +26,17 @@ from minidyn.formats.toml.write import toml_text
 from minidyn.identification.consistency.certificate import Certificate, certify
 from minidyn.identification.diagnostics.origin import data_shares
 from minidyn.identification.estimate_file import (
+    VERSION,
     BodyConstants,
     base_from_json,
     base_to_json,
+    check_kind,
     check_numbers,
     robot_from_text,
 )
 from minidyn.identification.export import Exported, Identified, export
+from minidyn.identification.flexibility import SETTING as FLEXIBILITY
+from minidyn.identification.flexibility import Flexibility
 from minidyn.identification.friction.choose import seen
 from minidyn.identification.friction.per_log import FrictionOfLogs
 from minidyn.identification.known_torque import KnownTorque, KnownTorqueLike
@@ -50,9 +54,6 @@ if TYPE_CHECKING:
 
     from minidyn.identification.cross_validate import CrossValidation
     from minidyn.identification.validate import Validation
-
-VERSION = 4
-"""Of the files that `Estimate.save` writes; 2 held notices as texts, 3 no known torque."""
 
 _SAVED = ["names", "beta", "covariance", "data_covariance", "sigma", "method", "consistent", "condition", "samples"]
 _SAVED += ["notices", "settings"]
@@ -141,6 +142,11 @@ class Estimate(Identified):
         """
         return data_shares(self)
 
+    @property
+    def flexibility(self) -> Flexibility | None:
+        """Joints that give way, where they were identified: stiffness, deviations, torque; None: stiff ones."""
+        return Flexibility.of(self.robot, self.settings) if FLEXIBILITY in self.settings else None
+
     @cached_property
     def prior_values(self) -> Array:
         """Base parameters before identification (b,), NaN where they are unknown or were not kept."""
@@ -223,7 +229,8 @@ class Estimate(Identified):
 
     def _torques(self, piece: Recording) -> Array:
         motion, states = (piece.q, np.asarray(piece.dq), np.asarray(piece.ddq)), piece.telemetry.get(STATES)
-        known = 0.0 if self.known_torque is None else self.known_torque.torque(piece)
+        known = np.float64(0.0) if self.known_torque is None else self.known_torque.torque(piece)
+        known = known if self.flexibility is None else known + self.flexibility.torque(piece)
         if self.consistent:
             return np.asarray(inverse_dynamics(self.robot, *motion, memory=states) + known)
         return np.asarray(base_regressor(self.robot, *motion, base=self.base, memory=states) @ self.beta + known)
@@ -388,15 +395,7 @@ def load_estimate(path: str | os.PathLike[str], *, known_torque: KnownTorqueLike
         )
     try:
         content = with_numbers(json.loads(source.read_text(encoding="utf-8")))
-        if not isinstance(content, dict) or content.get("minidyn") != "estimate":
-            raise DescriptionError(f"{source}: not an estimate; expected a file that Estimate.save wrote")
-        version = content.get("version", 1)
-        if version not in range(2, VERSION + 1):
-            newer = isinstance(version, int) and version > VERSION
-            wish = "a newer minidyn wrote it, update this one" if newer else "identify again"
-            raise DescriptionError(
-                f"{source}: an estimate of format version {version}; this minidyn reads versions 2 to {VERSION}: {wish}"
-            )
+        check_kind(content, source)
         robot, base = robot_from_text(content["robot"]), base_from_json(content["base"])
         if robot.structure_fingerprint != base.robot.structure_fingerprint or len(content["sigma"]) != robot.n:
             raise ValueError("its robot is not that of its base parameters")

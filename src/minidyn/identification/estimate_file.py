@@ -18,6 +18,9 @@ from minidyn.formats.toml.write import toml_text
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice
 
+VERSION = 4
+"""Of the files that `Estimate.save` writes; 2 held notices as texts, 3 no known torque."""
+
 
 @dataclass(frozen=True)
 class BodyConstants:
@@ -72,6 +75,19 @@ def robot_from_text(text: str) -> Robot:
         except DescriptionError as error:
             raise DescriptionError(str(error).replace(str(path), "its robot, line")) from None
     return replace(robot, source="") if robot.source == str(path) else robot
+
+
+def check_kind(content: Any, source: Path) -> None:
+    """Raise where a file holds something else than an estimate of a known version."""
+    if not isinstance(content, dict) or content.get("minidyn") != "estimate":
+        raise DescriptionError(f"{source}: not an estimate; expected a file that Estimate.save wrote")
+    version = content.get("version", 1)
+    if version not in range(2, VERSION + 1):
+        newer = isinstance(version, int) and version > VERSION
+        wish = "a newer minidyn wrote it, update this one" if newer else "identify again"
+        raise DescriptionError(
+            f"{source}: an estimate of format version {version}; this minidyn reads versions 2 to {VERSION}: {wish}"
+        )
 
 
 def check_numbers(content: Mapping[str, Any], size: int, joints: int) -> None:

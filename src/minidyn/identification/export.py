@@ -30,6 +30,7 @@ from minidyn.formats.urdf.read import DYNAMICS
 from minidyn.formats.urdf.update import inertial_numbers, update_urdf
 from minidyn.formats.xml_file import root_element
 from minidyn.identification.consistency.consistency import make_consistent
+from minidyn.identification.flexibility import Flexibility
 from minidyn.identification.known_torque import KnownTorque
 from minidyn.model.drives import NON_NEGATIVE
 from minidyn.model.parameters import possible_body
@@ -60,6 +61,13 @@ CANNOT_SAY = look(
     "A format has no words for parts of the model: a program that reads the file alone computes without them. Their "
     "error on test data is given where there are any.",
     "Use C code, an FMU or robot.toml, which hold the whole model, or add what is missing to the program's torques.",
+)
+
+RIGID = look(
+    "export.flexibility",
+    "Joints of the model give way, which exported files do not say: they hold the rigid model.",
+    "Add the torque of `estimate.flexibility` where motions are fast, or give its stiffness to a simulator that has "
+    "elastic joints.",
 )
 
 FORMATS = {"toml": "robot.toml", "urdf": "robot.urdf", "mjcf": "robot.xml", "c": "model.c"}
@@ -108,6 +116,11 @@ class Identified:
         """Covariance of the base parameters as the data alone give them (b, b)."""
         return self.covariance
 
+    @property
+    def flexibility(self) -> Flexibility | None:
+        """Joints that give way; None: stiff ones."""
+        return None
+
 
 @dataclass(frozen=True)
 class Exported:
@@ -148,14 +161,14 @@ def export(
             raise DescriptionError(f"{target}: the ending chooses the format; to= is for a folder")
         check_outputs([target], inputs, ours=False)
         files, notices = _one(estimate, _ENDINGS[ending], target, origin, test)
-        return Exported(tuple(files), tuple(notices))
+        return Exported(tuple(files), (*notices, *_rigid(estimate)))
     if ending in _WRONG and not target.is_dir():
         raise DescriptionError(
             f"{target}: the name ends with {ending!r}; expected a folder, or one of {', '.join(_ENDINGS)}"
         )
     chosen = _chosen(to)
     written: list[Path] = []
-    told: list[Notice] = []
+    told = _rigid(estimate)
     stale = [TARGETS[name] + SIDE for name in chosen if name in ("urdf", "mjcf", *_WITH_URDF)]
     with new_folder(target, stale, inputs=inputs) as folder:
         for name in chosen:
@@ -174,6 +187,19 @@ def export(
         if not written:
             raise Unsupported("; ".join(map(str, told)))
     return Exported(tuple(dict.fromkeys(written)), tuple(dict.fromkeys(told)))
+
+
+def _rigid(estimate: Identified) -> list[Notice]:
+    """Return a notice where joints of the estimate give way: files do not say so."""
+    bent = estimate.flexibility
+    if bent is None or not bent.compliance.any():
+        return []
+    every = zip(bent.robot.joint_names, bent.stiffness.tolist(), bent.units)
+    shown = [(name, size, unit) for name, size, unit in every if np.isfinite(size)]
+    text = (
+        f"files hold the rigid model; joints give way: {', '.join(f'{n} {size:.3g} {unit}' for n, size, unit in shown)}"
+    )
+    return [RIGID(text, stiffness={name: size for name, size, _ in shown}, encoder=bent.encoder)]
 
 
 def _chosen(to: Iterable[str] | str | None) -> list[str]:

@@ -24,13 +24,14 @@ from minidyn.dynamics.kernel import require_whole
 from minidyn.errors import MinidynError, UnknownName, Unsupported
 from minidyn.formats.load import as_robot
 from minidyn.graph.targets.cuda.kernel import require_device
-from minidyn.identification.consistency.consistency import consistent_model, something_moves
+from minidyn.identification.consistency.consistency import consistent_model
 from minidyn.identification.consistency.prior import DISTANCES, Prior, as_prior, knows_a_body, prior_parameters
 from minidyn.identification.diagnostics.excitation import DELAY_REMOVED, delay_notices, excitation_notices, whole_delay
-from minidyn.identification.diagnostics.plausible import mass_notices, require_meaning, scale_notices
+from minidyn.identification.diagnostics.plausible import has_enough, mass_notices, require_meaning, scale_notices
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.method import Method, Options, Solution
 from minidyn.identification.estimators.methods import METHODS
+from minidyn.identification.flexibility import ENCODERS, Bending, require_flexibility
 from minidyn.identification.friction.choose import FrictionChoice, choose_friction, seen, starting_model
 from minidyn.identification.friction.loads import Step, instead_of_load, settle
 from minidyn.identification.friction.per_log import PER, LogsSolution, solve_per_log
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
 
 PathLike: TypeAlias = str | os.PathLike[str]
 _FALL = 0.25  # of the share that a delay should explain: so much smaller residuals must be without it
-_FEWEST = 20  # samples that a prior can do with
 
 IN_MEMORY = info("identify.in_memory", "The method needs the whole recording: it was read into memory.")
 PIECEWISE = look(
@@ -82,6 +82,7 @@ def identify(
     base: BaseMap | None = None,
     friction: Iterable[str] | str | None = DEFAULT_FRICTION,
     friction_per: str | None = None,
+    flexibility: str | None = None,
     rotor_inertia: bool | None = True,
     sign_width: ArrayLike | None = None,
     prior: Prior = None,
@@ -113,6 +114,7 @@ def identify(
             (docs/friction.md); "own": the terms of the robot's file; or names of model.drives.TERMS, () for none.
         friction_per: "log": each log has friction of its own about a mean, links and springs are shared, and
             deviations hold how much it varies (docs/friction.md); None: one friction for all.
+        flexibility: "motor" or "link": joints give way, encoders sit on that side (docs/flexibility.md); None: stiff.
         rotor_inertia: Whether rotor inertias are identified; None: as the robot's file has them.
         sign_width: Smoothing width: speed over which Coulomb friction reverses, one for all joints or one for each;
             None: chosen by cross-validation over time blocks, zero allowed ("didim" with a controller: its own).
@@ -141,7 +143,7 @@ def identify(
         Meaningless: The quick check found something; its notices say what.
     """
     friction = _terms(friction, base)
-    check_options(method, friction, prior_kind, friction_per)  # before anything is read
+    check_options(method, friction, prior_kind, friction_per, flexibility)  # before anything is read
     if device is not None:
         require_device(device)
     estimator, prior, robot = METHODS[method], as_prior(prior), as_robot(robot)
@@ -151,24 +153,26 @@ def identify(
     if known_torque is not None or KNOWN_TORQUE in getattr(log, "telemetry", ()):
         log, own = without_known(known_torque, robot, log)
     poses = resting_poses(robot, log) if base is None or base.model == "gravity" else None
+    if flexibility is not None:
+        require_flexibility(robot, estimator, friction_per, poses is not None)
     if poses is not None:
         at_rest = identify_poses(robot, poses, estimator, base, Options(threads, None, controller), notices)
         return replace(at_rest, known_torque=own)
     robot = with_mapped_coupling(robot, log.notices, log.joint_names) if base is None else robot
     model = starting_model(robot, friction, rotor_inertia, sign_width, base)
     require_whole(base, "identify")
-    options = Options(threads, counted(progress if callable(progress) else None), controller)
+    options = Options(threads, counted(progress if callable(progress) else None), controller, device=device)
     data, more = ready_for(estimator, model, log, options.progress)
     start = base_parameters(model) if base is None else base
     # a prior decides what a weak recording leaves open; without one, or without any motion, it is refused
     known = prior_parameters(model, prior, (robot,))
-    filled = _has_enough(model, start, data, consistent and knows_a_body(model, known))
+    filled = has_enough(model, start, data, consistent and knows_a_body(model, known))
     # a simulated loop passes through the filter of the torque: a width that replaces that filter would be wrong there
     simulated = estimator.simulates_torque and controller is not None
     wish = {"widths": sign_width is None and not simulated, "fixed": base is not None, "memory": estimator.remembers}
     wish["filtered"] = simulated or estimator.filters_columns or not estimator.needs_acceleration
-    options = replace(options, allow_open=filled, device=device)
-    solve = estimator.solve if friction_per is None else partial(solve_per_log, estimator.solve)
+    options, solve = replace(options, allow_open=filled), estimator.solve
+    solve = solve if friction_per is None else partial(solve_per_log, solve)
 
     def estimated(loaded: Robot, choice: FrictionChoice, data: AnyRecording) -> Solution:
         return solve(loaded, choice.base, remembering(loaded, data), options)
@@ -195,8 +199,8 @@ def identify(
             chosen = weights[-1] if len(weights) > 1 else None  # the prior's weight is settled before the loads are
             made, told, weight = consistent_model(choice.robot, choice.base, found, data, own, prior_kind, chosen)
             weights.append(weight)
-            covariance = np.asarray(made.covariance)
-            return Step(_Model(found, made.beta, made.phi, covariance, told, weight), made.phi, found.sigma)
+            numbers = made.beta, made.phi, np.asarray(made.covariance)
+            return Step(_Model(found, *numbers, told, weight), made.phi, found.sigma)
 
         if choice.columns is None or choice.parameters is None:
             return step(found).made
@@ -209,6 +213,10 @@ def identify(
     if fit.late:
         data, more, fit = _punctual(model, log, data, more, fit, solved)
     made, doubts = finished(fit), tuple[Notice, ...]()
+    bending = None if flexibility is None else Bending(flexibility, data, filled)
+    while bending is not None and bending.again(fit.choice.robot.with_parameters(made.parameters), fit.choice.base):
+        data = bending.data  # without the torque of joints that give way
+        made = finished(fit := solved(data))
     if fit.choice.parameters is not None and fit.choice.columns is not None:
         motion = fit.choice.columns.motion
 
@@ -220,6 +228,8 @@ def identify(
         loaded = fit.choice.robot, fit.choice.base, made.found, made.parameters, motion
         instead, doubts = instead_of_load(*loaded, friction != AUTO, without)
         fit, made = instead or (fit, made)
+    if bending is not None:
+        made = made._replace(found=bending.told(made.found), covariance=bending.widened(made.covariance))
     choice, (found, beta, parameters, covariance, bounds, weight) = fit.choice, made
     fitted = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot))
     notices += [*more, *about_robot_file(robot.notices), *choice.notices, *doubts, *found.notices]
@@ -309,12 +319,13 @@ def check_options(
     friction: Iterable[str] | str | None = DEFAULT_FRICTION,
     prior_kind: str = DEFAULT_PRIOR_KIND,
     friction_per: str | None = None,
+    flexibility: str | None = None,
 ) -> None:
     """Raise where an option of :func:`identify` names what does not exist: asked before logs are read."""
-    named = (("method", method, METHODS), ("prior_kind", prior_kind, DISTANCES), ("friction_per", friction_per, PER))
-    for what, name, known in named:
-        if name not in known and not (what == "friction_per" and name is None):
-            raise UnknownName(what, name, tuple(known))
+    optional = (("friction_per", friction_per, (None, *PER)), ("flexibility", flexibility, (None, *ENCODERS)))
+    for what, name, known in (("method", method, METHODS), ("prior_kind", prior_kind, DISTANCES), *optional):
+        if name not in known:
+            raise UnknownName(what, name, tuple(one for one in known if one is not None))
     if friction is not None and not (isinstance(friction, str) and friction in (AUTO, OWN)):
         friction_symbols(friction)
 
@@ -351,17 +362,6 @@ def ready_for(
         text = f'method "{method.name}" reads {count} samples piece by piece, filters start anew with each'
         notices.append(PIECEWISE(text, method=method.name, samples=count))
     return found, notices
-
-
-def _has_enough(robot: Robot, base: BaseMap, data: AnyRecording, known: bool) -> bool:
-    """Say whether a prior, where one is known, may fill in what the data leave open; refuse data that show nothing."""
-    filled = known and something_moves(robot, data)
-    if len(data) * robot.n < 2 * base.rank and not (filled and len(data) >= _FEWEST):
-        raise MinidynError(
-            f"{len(data)} samples of {robot.n} joints are too few for {base.rank} base parameters; record at least "
-            f"{2 * base.rank // robot.n + 1}, better a hundred times as many"
-        )
-    return filled
 
 
 def lifted(base: BaseMap, beta: Array, robot: Robot) -> Array:

@@ -10,6 +10,7 @@ import click
 from minidyn.app.cli import options
 from minidyn.app.cli.identify import (
     anyway_option,
+    flexibility_option,
     friction_option,
     friction_per_option,
     read_logs,
@@ -30,6 +31,7 @@ from minidyn.text import plain_percent as percent
 @click.option("--methods", help="Some methods only, as in ols,wls,iv. Default: all that take every motion.")
 @friction_option
 @friction_per_option
+@flexibility_option
 @rotor_inertia_option
 @anyway_option
 @options.log_options
@@ -52,7 +54,8 @@ def compare(robot: str, logs: Files, test: Files, methods: str | None, as_json: 
     chosen = None if methods is None else listed(methods)
     for name in chosen or ():
         check_options(name)  # before logs are read
-    settings = {name: more.pop(name) for name in ("friction", "friction_per", "rotor_inertia", "anyway")}
+    own = ("friction", "friction_per", "flexibility", "rotor_inertia", "anyway")
+    settings = {name: more.pop(name) for name in own}
     settings["friction"] = friction_terms(settings["friction"])
     job = Job.of_files(robot, logs, test, settings=options.given(settings), **more)
     told(job.robot)

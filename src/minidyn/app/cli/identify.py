@@ -37,6 +37,12 @@ friction_per_option = options.option_of(
     type=options.OneOf(lambda: ("log",)),
     help="log: each log has friction of its own, links are shared; deviations hold how much friction varies.",
 )
+flexibility_option = options.option_of(
+    IDENTIFY,
+    "--flexibility",
+    type=options.OneOf(lambda: ("motor", "link")),
+    help="Find the stiffness of joints that give way; encoders sit on the motor's or on the link's side of them.",
+)
 rotor_inertia_option = options.option_of(
     IDENTIFY, "--rotor-inertia/--no-rotor-inertia", help="Identify rotor inertias."
 )
@@ -67,6 +73,7 @@ anyway_option = options.option_of(
 )
 @friction_option
 @friction_per_option
+@flexibility_option
 @rotor_inertia_option
 @click.option(
     "--prior",
@@ -108,8 +115,8 @@ def identify(
 
     inputs = options.inputs(robot, *logs, *test, more["mapping"], more["prior"])
     target = check_result(output, inputs)  # before long work
-    own = ("method", "friction", "friction_per", "rotor_inertia", "prior", "consistent", "anyway", "device")
-    settings = {name: more.pop(name) for name in own}
+    own = ("method", "friction", "friction_per", "flexibility", "rotor_inertia", "prior", "consistent", "anyway")
+    settings = {name: more.pop(name) for name in (*own, "device")}
     prior = settings["prior"]
     settings |= {"friction": friction_terms(settings["friction"]), "prior": False if prior == "none" else prior}
     job = Job.of_files(robot, logs, test, settings=options.given(settings), **more)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from minidyn.app.report.facts import Facts, places_of
-from minidyn.app.report.section_friction import friction_section
+from minidyn.app.report.section_friction import flexibility_section, friction_section
 from minidyn.app.report.section_model import base_section, certificate_section, excitation_section, links_section
 from minidyn.app.report.section_more import code_section, control_section, plan_section, record_section, watch_section
 from minidyn.app.report.section_parameters import parameter_section
@@ -42,6 +42,7 @@ SECTIONS: tuple[Callable[[Facts], Section | None], ...] = (
     notices_section,
     torque_section,
     friction_section,
+    flexibility_section,
     residual_section,
     links_section,
     robot_section,

@@ -1,7 +1,8 @@
-"""Friction of each joint: torque over speed, the model's curve and what was measured."""
+"""Friction of each joint: torque over speed, the model's curve and what was measured; joints that give way."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,8 +19,8 @@ from minidyn.model.joint import torque_unit, unit_of
 from minidyn.model.parameters import Column
 from minidyn.model.robot import Robot
 from minidyn.pages.charts import Axis, Plot, legend, nice_range, picture
-from minidyn.pages.html import Section, figure
-from minidyn.text import number, short, visible
+from minidyn.pages.html import Section, figure, table
+from minidyn.text import number, percent, short, visible
 
 _POINTS = 700  # of a joint
 _SPEEDS = 161  # of a curve
@@ -54,6 +55,38 @@ def friction_section(facts: Facts) -> Section | None:
         tag("div", *figures, class_="grid"),
     )
     return Section("friction", "Friction", lead, content)
+
+
+def flexibility_section(facts: Facts) -> Section | None:
+    """Return the stiffness of joints that give way, and what they add to the torque; None where they are stiff."""
+    bent = facts.estimate.flexibility
+    if bent is None:
+        return None
+    _, name, run = next((entry for entry in facts.runs if entry[2].motion is not None), ("", "", None))
+    shares = [math.nan] * bent.robot.n
+    if run is not None and run.motion is not None:
+        shares = (_rms(bent.torque(run.motion)) / np.maximum(_rms(run.measured), 1e-300)).tolist()
+    rows: list[list[object] | str] = [
+        [short(joint, 60), number(size), f"± {number(std)}" if size < math.inf else "", unit, percent(share)]
+        for joint, size, std, unit, share in zip(
+            bent.robot.joint_names, bent.stiffness, bent.stiffness_std, bent.units, shares
+        )
+    ]
+    gain = float(facts.estimate.settings["flexibility"]["gain"])
+    lead = (
+        f"Joints are springs between drives and links; encoders sit on the {bent.encoder}'s side. Squares of residuals "
+        f"in held-out stretches of time are {percent(gain)} fewer than those of a rigid model."
+    )
+    headings = ["joint", "stiffness", "standard deviation", "unit", "of the measured torque"]
+    content = (
+        table("Stiffness of joints", headings, rows, (1, 2, 4)),
+        tag("p", f"Of {visible(name)}.", class_="quiet"),
+    )
+    return Section("flexibility", "Joints that give way", lead, content)
+
+
+def _rms(values: Array) -> Array:
+    return np.asarray(np.sqrt(np.mean(values**2, axis=0)))
 
 
 def friction_curve(robot: Robot, parameters: Array, posture: Array, joint: int, speeds: Array) -> Array:

@@ -19,6 +19,7 @@ from minidyn.graph.targets.cuda.kernel import DEVICES
 from minidyn.identification.consistency.prior import DISTANCES
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.export import TARGETS as EXPORTS
+from minidyn.identification.flexibility import ENCODERS
 from minidyn.identification.friction.per_log import PER
 from minidyn.identification.verdict import Limits
 from minidyn.model.drives import TERMS
@@ -134,6 +135,7 @@ _SIMULATE: dict[str, Check] = {
 _MODEL: dict[str, Check] = {
     "friction": _terms,
     "friction_per": _one_of(PER),
+    "flexibility": _one_of(ENCODERS),
     "rotor_inertia": _flag,
     "prior": _prior,
     "prior_kind": _one_of(DISTANCES),

@@ -24,10 +24,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from minidyn.arrays import Array
+from minidyn.base.base_map import BaseMap
 from minidyn.base.numeric.samples import units_of
 from minidyn.dynamics.functions import gravity_torque, inverse_dynamics, regressor
 from minidyn.errors import MinidynError
 from minidyn.graph.targets.native.host import slow_notices
+from minidyn.identification.consistency.consistency import something_moves
 from minidyn.identification.consistency.prior import knows_a_body
 from minidyn.identification.estimators.solve import block_length, block_sums
 from minidyn.identification.rows.base_rows import signals_of
@@ -55,6 +57,8 @@ NO_MOTION = act(
     "No joint moves: a robot at rest shows neither inertia nor friction.",
     "Name the right columns of positions, or record a motion.",
 )
+
+_FEWEST = 20  # samples that a prior can do with
 
 FAR = 1.5
 """Positions beyond so many times a joint's reach are in another unit, or on the other side of the gears."""
@@ -393,3 +397,14 @@ def mass_notices(robot: Robot, recording: AnyRecording, known: Array | None, par
         f"moments are {moment:.2g} times the file's, its largest inertia {inertia:.2g} times"
     )
     return [MASS(text, mass=mass, prior_mass=prior_mass, factor=ratio, gravity=moment, inertia=inertia)]
+
+
+def has_enough(robot: Robot, base: BaseMap, data: AnyRecording, known: bool) -> bool:
+    """Say whether a prior, where one is known, may fill in what the data leave open; refuse data that show nothing."""
+    filled = known and something_moves(robot, data)
+    if len(data) * robot.n < 2 * base.rank and not (filled and len(data) >= _FEWEST):
+        raise MinidynError(
+            f"{len(data)} samples of {robot.n} joints are too few for {base.rank} base parameters; record at least "
+            f"{2 * base.rank // robot.n + 1}, better a hundred times as many"
+        )
+    return filled

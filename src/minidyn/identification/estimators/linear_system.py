@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.arrays import Array, single_thread
-from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError
 from minidyn.identification.estimators import solve
 from minidyn.identification.estimators.method import Options, Solution
@@ -45,8 +44,8 @@ class SystemFit(Solution):
         return replace(self, notices=tuple(notices), settings={"block_seconds": self.seconds, **settings})
 
 
-def fit_system(base: BaseMap, pieces: Pieces, allow_open: bool = False) -> SystemFit:
-    """Solve a linear system of base parameters, each kind of rows weighted by its own noise.
+def fit_system(base: solve.Unknowns, pieces: Pieces, allow_open: bool = False) -> SystemFit:
+    """Solve a linear system of base parameters, or of these and more, each kind of rows weighted by its own noise.
 
     What no row shows is refused, or with `allow_open` left at zero with infinite variance.
     """
@@ -94,7 +93,7 @@ class _Form:
     plain: bool
 
     @classmethod
-    def of(cls, triangles: Triangles, sigma: Array, base: BaseMap, allow_open: bool) -> _Form:
+    def of(cls, triangles: Triangles, sigma: Array, base: solve.Unknowns, allow_open: bool) -> _Form:
         """Solve from triangular factors of [Z | W | y] or [W | y], one for each kind of rows."""
         size = base.rank
         F = triangles.together(sigma)

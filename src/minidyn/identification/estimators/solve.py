@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,18 @@ _BLOCKS = 30
 _UNSEEN = 0.6  # power of the variance between stretches that blocks within them have not seen
 _ROUNDING = 1e-11  # of the longest column: a shorter one vanishes
 _GROWTH, _SINKING = 1.15, 1.3  # changes of the variances below which longer blocks are not worth their scatter
+
+
+class Unknowns(Protocol):
+    """What a problem is solved for: base parameters, or these and more."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Their names."""
+
+    @property
+    def rank(self) -> int:
+        """How many there are."""
 
 
 def unit_columns(R: Array) -> tuple[Array, Array]:
@@ -53,7 +66,7 @@ def describe_open(R: Array, base: BaseMap) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
-def solve(R: Array, z: Array, base: BaseMap, allow_open: bool = False) -> Array:
+def solve(R: Array, z: Array, base: Unknowns, allow_open: bool = False) -> Array:
     """Solve R beta = z, or name the parameters that the motion does not show; with `allow_open` these are zero."""
     if not len(z):
         return np.zeros(0)

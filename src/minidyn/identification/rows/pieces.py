@@ -45,15 +45,15 @@ Pieces: TypeAlias = Callable[[], Iterable[Piece]]
 """Gives all pieces, each time anew."""
 
 
-def pieces_of(recording: Recording, columns: Columns) -> Pieces:
-    """Return the rows that a function makes of a recording."""
-    return partial(_tiles, recording, columns)
+def pieces_of(recording: Recording, columns: Columns, most: int = _TILE) -> Pieces:
+    """Return the rows that a function makes of a recording, pieces of at most so many samples."""
+    return partial(_tiles, recording, columns, most)
 
 
-def _tiles(recording: Recording, columns: Columns) -> Iterator[Piece]:
+def _tiles(recording: Recording, columns: Columns, most: int) -> Iterator[Piece]:
     done, total = 0, len(recording)
     for run in recording.runs:
-        for number, tile in enumerate(run.tiles(_TILE)):
+        for number, tile in enumerate(run.tiles(most)):
             yield Piece(*columns(tile), tile.t, done / total, first=number == 0)
             done += len(tile)
 
