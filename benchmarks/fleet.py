@@ -1,6 +1,7 @@
 """How often a healthy robot of a fleet is listed, and how often a fault is found and named.
 
     python benchmarks/fleet.py [--robots 1500] [--faults 50] [--docs] [--json FILE]
+    python benchmarks/fleet.py --large 1000      # one large fleet from files, by the shell: time, memory, sizes
 
 Robots of two types are simulated, each with friction, offsets and drive gains of its own: "two joints" with 5 % spread
 of every friction parameter, 1 % of gains, logs of 6 s; "three joints" with spreads that differ by joint (2, 5 and 8 %)
@@ -14,6 +15,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
+import subprocess
+import sys
 import tempfile
 import time
 from functools import cache
@@ -187,6 +191,32 @@ def measured(name: str, robots: int, faults: int) -> list[dict[str, Any]]:
     return rows
 
 
+def large(robots: int) -> dict[str, Any]:
+    """Return what `minidyn fleet` takes for a large fleet: Parquet files of 6 s, three robots with faults."""
+    rng, faults = np.random.default_rng(0), dict(zip(range(robots // 4, robots, robots // 4), FAULTS.values()))
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(robots):
+            log = log_of("two joints", rng, faults.get(number))
+            place = Path(folder) / "data" / f"robot=arm-{number:04}" / "date=2026-11-02"
+            place.mkdir(parents=True)
+            md.Recording(log.t, log.q, log.tau, joint_names=log.joint_names).save(place / "part-0.parquet")
+        words = ["fleet", "two_link", f"{folder}/data", "--friction", ",".join(TERMS), "--output", f"{folder}/out"]
+        code = f"from minidyn.app.cli.main import main; main({['-q', *words, '--level', '0.001']!r})"
+        begun = time.perf_counter()
+        done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+        print(done.stdout, done.stderr)
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        sizes = {file.name: file.stat().st_size / 1e6 for file in sorted(Path(folder, "out").iterdir())}
+        return {
+            "robots": robots,
+            "processor": used.ru_utime + used.ru_stime,
+            "clock": time.perf_counter() - begun,
+            "memory": used.ru_maxrss / 1024,
+            "megabytes": sizes,
+            "faults": [f"arm-{number:04}" for number in faults],
+        }
+
+
 def table(rows: list[dict[str, Any]]) -> str:
     """Return the figures as Markdown."""
     lines = ["| type | robots in a fleet | false alarms | " + " | ".join(FAULTS) + " |"]
@@ -238,7 +268,11 @@ def main() -> None:
     parser.add_argument("--faults", type=int, default=50, help="robots of each fault")
     parser.add_argument("--docs", action="store_true", help="write table and figure of docs/clusters.md")
     parser.add_argument("--json", type=Path, help="file to keep all numbers in; where it exists they are read from it")
+    parser.add_argument("--large", type=int, help="run one fleet of so many robots from files instead")
     given = parser.parse_args()
+    if given.large:
+        print(json.dumps(large(given.large)))
+        return
     if given.json and given.json.exists():
         rows = json.loads(given.json.read_text())
     else:

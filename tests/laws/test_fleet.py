@@ -178,6 +178,7 @@ def test_faults_are_found_named_and_kept(tmp_path: Path) -> None:
     friction, load = found["arm2"][0], found["arm5"][0]
     assert (friction.kind, friction.joint) == ("friction", "joint2")
     assert friction.value == pytest.approx(0.4, abs=0.12)
+    assert len(found["arm2"]) == 1  # nothing else, beside it
     assert load.kind == "load"
     assert load.value == pytest.approx(1.0, abs=0.25)
     assert {notice.data["robot"] for notice in fleet.notices if notice.code == "fleet.differs"} == set(found)
@@ -306,4 +307,5 @@ def test_dates_of_logs(tmp_path: Path) -> None:
 
 def test_words() -> None:
     assert Deviation("a", "friction", "elbow", 0.213, 0.01, 1e-4).text == "friction of joint 'elbow' +21 %"
+    assert Deviation("a", "offset", "rail", -0.213, 0.01, 1e-4, "N").text == "offset of joint 'rail' -0.21 N"
     assert Deviation("a", "load", "", 1.04, 0.01, 1e-4).text == "load at the flange 1 kg"

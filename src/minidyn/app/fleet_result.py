@@ -137,7 +137,7 @@ class Fleet:
             "level": self.level,
             "joints": [joint.name for joint in self.model.robot.joints],
             "spread": self.spread,
-            "tests": [{"kind": one.kind, "joint": one.joint} for one in tests],
+            "tests": [{"kind": one.kind, "joint": one.joint, "unit": one.unit} for one in tests],
             "robots": [
                 {
                     **vars(one),
@@ -216,8 +216,9 @@ def load_fleet(folder: str | os.PathLike[str]) -> Fleet:
 
 
 def _deviation_of(content: Mapping[str, Any]) -> Deviation:
-    robot, kind, joint = (str(content[name]) for name in ("robot", "kind", "joint"))
-    return Deviation(robot, kind, joint, *(float(content[name]) for name in ("value", "std", "p")))
+    robot, kind, joint, unit = (str(content[name]) for name in ("robot", "kind", "joint", "unit"))
+    value, std, p = (float(content[name]) for name in ("value", "std", "p"))
+    return Deviation(robot, kind, joint, value, std, p, unit)
 
 
 def _robot_of(content: Mapping[str, Any], causes: Sequence[Mapping[str, str]], joints: int) -> FleetRobot:

@@ -59,7 +59,7 @@ def _summary(fleet: Fleet) -> Section:
         headline = f"{len(looks)} of {count(len(fleet.robots))} robots to look at" if looks else "All robots are alike"
         words = (
             f"A healthy robot is listed with a probability of {percent(fleet.level)}: in this fleet "
-            f"{number(alarms)} would be, were all healthy."
+            f"{alarms:.2g} would be, were all healthy."
         )
     if fleet.left_out:
         words += f" {len(fleet.left_out)} robots were left out: {', '.join(short(one) for one in fleet.left_out)}."
@@ -73,7 +73,7 @@ def _summary(fleet: Fleet) -> Section:
 def _map(fleet: Fleet) -> Html:
     """One square for each robot, in the order they were given."""
     robots = list(fleet.robots.values())
-    named = len(robots) <= _NAMED
+    named, nearly = len(robots) <= _NAMED, min(0.5, 5 * fleet.level)
     across, wide = (6, 120.0) if named else (_ACROSS, _SQUARE + 2)
     tall = 30.0 if named else _SQUARE + 2
     marks = []
@@ -89,14 +89,18 @@ def _map(fleet: Fleet) -> Html:
             "height": tall - 4 if named else _SQUARE,
             "rx": 3,
         }
-        shade = "" if level != "good" or not one.p < 0.5 else " c4"
+        shade = "" if level != "good" or not one.p < nearly else " c4"
         marks.append(tag("rect", tag("title", title), class_=f"bar after {level}{shade}", **box))
         if named:
             marks.append(tag("text", short(one.name, 15), x=x + (wide - 4) / 2, y=y + 17, class_="value middle"))
     rows = -(-len(robots) // across)
     words = f"Map of {len(robots)} robots; to look at: {short(', '.join(one.name for one in fleet.to_look_at), 600)}"
     drawn = picture(8 + across * wide, 8 + rows * tall, marks, words)
-    keys = [("after good", "like the others"), ("after bad", "differs")]
+    keys = [
+        ("after good", "like the others"),
+        ("after good c4", f"chance below {percent(nearly)}"),
+        ("after bad", "differs"),
+    ]
     return figure("Robots", "point at a square for its name and what it differs in", drawn, legend(keys))
 
 

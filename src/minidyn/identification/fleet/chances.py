@@ -108,7 +108,10 @@ class Together:
         else:  # Wilson and Hilferty's; two such sums are correlated by the square
             scatter = np.maximum(1 - 2 / (9 * free) + np.sqrt(2 / (9 * free)) * draws(correlation**2), 1e-4) ** 3
         scatter, degrees = _joined(scatter, kinds, np.full_like(x, free))
-        self.least = np.sort(fdtrc(1, degrees, x**2 / scatter).min(axis=0))  # of each draw, in order
+        # of one kind degrees of freedom are the same: the largest is the least likely
+        first = {kind: [k for k, other in enumerate(kinds) if other == kind] for kind in kinds}
+        each = [fdtrc(1, degrees[alike[0]], (x[alike] ** 2 / scatter[alike]).max(axis=0)) for alike in first.values()]
+        self.least = np.sort(np.min(each, axis=0))  # of each draw, in order
         self.rare, self.limit = _SEEN / _DRAWS, float(self.least[_SEEN - 1])
 
     def chance(self, least: Array) -> Array:

@@ -27,6 +27,7 @@ from minidyn.identification.friction.shared import Joined, Split, pooled_spread,
 from minidyn.identification.rows.triangles import triangle_of
 from minidyn.model.drives import FRICTION
 from minidyn.model.geometry import matrix_of
+from minidyn.model.joint import torque_unit
 from minidyn.model.parameters import transform
 
 _PASSES = 8
@@ -38,6 +39,8 @@ _LOAD = np.array([0.1] * 6 + [0.3] * 3 + [1.0])  # kg m², kg m, kg: sizes of wh
 _ROUGH = 0.2  # of a mass
 _ROUNDING = 1e-12
 _ROUNDS = 5
+_CLEAR = 3.0  # standard deviations of a further cause
+_ASKED = 40  # robots that say what is usual beside a cause that was found
 _MOST = 1 / 3  # of a fleet may be different from it
 
 KINDS = ("friction", "offset", "gain", "load")
@@ -56,6 +59,7 @@ class Deviation:
         value: Difference from the other robots.
         std: Its standard deviation, without how much healthy robots differ.
         p: Probability that a robot like the others shows as much or more, this cause alone.
+        unit: Of an offset.
     """
 
     robot: str
@@ -64,13 +68,14 @@ class Deviation:
     value: float
     std: float
     p: float
+    unit: str = ""
 
     @property
     def text(self) -> str:
         """In words: "friction of joint 'elbow' +21 %"."""
         if self.kind == "load":
             return f"load at the flange {self.value:.2g} kg"
-        size = f"{100 * self.value:+.2g} %" if self.kind != "offset" else f"{self.value:+.2g} N m or N"
+        size = f"{100 * self.value:+.2g} %" if self.kind != "offset" else f"{self.value:+.2g} {self.unit}".strip()
         what = {"friction": "friction", "offset": "offset", "gain": "drive gain"}[self.kind]
         return f"{what} of joint {self.joint!r} {size}"
 
@@ -242,9 +247,9 @@ class Comparison:
         self.causes = tuple(self._causes(m, n))
         found = [self._value(range(len(members)), cause) for cause in self.causes]
         self.x, self.V = (np.array([one[k] for one in found]) for k in range(2))  # values, variances (causes, N)
-        kinds = [cause.kind for cause in self.causes]
-        self.others = others(self.x, self.V, counts, kinds, self._scale())
-        self.together = Together(self._correlation(), kinds, int(np.sum(counts)) - 2) if self.known else None
+        self.kinds = [cause.kind for cause in self.causes]
+        self.others = others(self.x, self.V, counts, self.kinds, self._scale())
+        self.together = Together(self._correlation(), self.kinds, int(np.sum(counts)) - 2) if self.known else None
 
     @property
     def known(self) -> bool:
@@ -324,9 +329,8 @@ class Comparison:
         for place, cause in enumerate(self.causes):
             x, V = self.x[place, number], self.V[place, number]
             p = float(self.others.chance(place, number, x, V)) if self.known else float("nan")
-            joint = self.fit.base.robot.joints[cause.joint].name if cause.joint >= 0 else ""
             off, std = float(x - self.others.mean[place, number]), float(np.sqrt(V - cause.row**2 @ self.natural))
-            made.append(Deviation(self.members[number].name, cause.kind, joint, off, std, p))
+            made.append(self._named(number, cause, off, std, p))
         return tuple(made)
 
     def found(self, number: int, level: float) -> list[Deviation]:
@@ -334,36 +338,52 @@ class Comparison:
         each = 0.0 if self.together is None else self.together.each(level)
         chosen, chance = list[int](), dict[int, float]()
         penalty = np.log(max(self.members[number].samples, 2))
+        # beside causes that were found, it is compared with what others show beside the same causes: some of them do
+        rest = [int(k) for k in np.flatnonzero(self.counts) if k != number]
+        asked = [number, *(rest[k] for k in sorted({int(k) for k in np.linspace(0, len(rest) - 1, _ASKED)}))]
         while len(chosen) < len(self.causes):
-            worth, alarm = dict[int, float](), False
-            for place, cause in enumerate(self.causes):
-                if place not in chosen:
-                    x, V, explains = self._value([number], cause, [self.causes[k] for k in chosen])
-                    chance[place] = p = float(self.others.chance(place, number, x, V)[0])
-                    alarm |= p < each
-                    if p < level:  # of few robots a joint's causes are known better than a load: it may explain more
-                        worth[place] = float(explains[0]) - len(cause.places) * penalty
-            if not alarm:
+            beside = [self.causes[k] for k in chosen]
+            found = [self._value(asked if chosen else [number], cause, beside) for cause in self.causes]
+            x, V, explains = (np.array([one[k] for one in found]) for k in range(3))
+            if chosen:
+                counts = np.arange(len(asked)) > 0
+                p = others(x, V, counts, self.kinds, self._scale()).chance(slice(None), 0, x[:, 0], V[:, 0])
+            else:
+                p = self.others.chance(slice(None), number, self.x[:, number], self.V[:, number])
+            chance |= {place: float(p[place]) for place in range(len(p)) if place not in chosen}
+            clear = [place for place in chance if place not in chosen and chance[place] < each]
+            if chosen:  # and more than the noise that is left where all of them are free
+                made = [self._deviation(number, place, [*chosen, place], chance[place]) for place in clear]
+                clear = [place for place, one in zip(clear, made) if abs(one.value) > _CLEAR * one.std]
+            if not clear:
                 break
-            chosen.append(max(worth, key=lambda place: worth[place]))
+            # of few robots a joint's causes are known better than a load: it may explain more than what is clearest
+            likely = clear if chosen else [place for place in chance if chance[place] < level]
+            worth = {place: float(explains[place, 0]) - len(self.causes[place].places) * penalty for place in likely}
+            best = max(worth, key=lambda place: worth[place])
+            chosen.append(best if worth[best] > 0 else min(clear, key=lambda place: chance[place]))
         return [self._deviation(number, place, chosen, chance[place]) for place in chosen]
 
     def _deviation(self, number: int, place: int, chosen: Sequence[int], p: float) -> Deviation:
         """Return one of several deviations that were found together."""
-        cause, name = self.causes[place], self.members[number].name
+        cause = self.causes[place]
         every = [self.causes[other] for other in chosen]
         (u,), (P,), _ = self._solved([number], self._places(every))
         if cause.kind == "load":
             mass, load = _LOAD[9] * self.directions[9], list(self.load)
             value, std = float(mass @ u[load]), float(np.sqrt(mass @ P[np.ix_(load, load)] @ mass))
             if std > _ROUGH * abs(value):  # that of a mass at the flange, where the motion shows little else
-                others = self._places([one for one in every if one is not cause])
-                (u,), (P,), _ = self._solved([number], [*others, *cause.places])
+                rest = self._places([one for one in every if one is not cause])
+                (u,), (P,), _ = self._solved([number], [*rest, *cause.places])
                 value, std = float(u[load[0]]), float(np.sqrt(P[load[0], load[0]]))
-            return Deviation(name, "load", "", value, std, p)
-        joint = self.fit.base.robot.joints[cause.joint].name
+            return self._named(number, cause, value, std, p)
         value = float(cause.row @ u - self.others.mean[place, number])
-        return Deviation(name, cause.kind, joint, value, float(np.sqrt(cause.row @ P @ cause.row)), p)
+        return self._named(number, cause, value, float(np.sqrt(cause.row @ P @ cause.row)), p)
+
+    def _named(self, number: int, cause: Cause, value: float, std: float, p: float) -> Deviation:
+        joint = self.fit.base.robot.joints[cause.joint] if cause.joint >= 0 else None
+        name, unit = ("", "") if joint is None else (joint.name, torque_unit(joint) if cause.kind == "offset" else "")
+        return Deviation(self.members[number].name, cause.kind, name, value, std, p, unit)
 
     def alone(self, number: int) -> tuple[Array, Array]:
         """Return friction and gains (m + n,) of a member as its own logs give them, and standard deviations."""
@@ -383,8 +403,7 @@ def compared(
 ) -> tuple[Comparison, Array, Array]:
     """Return (comparison, chances (N, causes), chances of all causes together (N,)).
 
-    Members that are clearly different, by less than a chance of `level` in the whole fleet, do not count for the others
-    and for the fit.
+    Members that are clearly different, by less than a chance of `level` in the whole fleet, count for no other.
     """
     counts = np.ones(len(members), dtype=bool)
     for _ in range(_ROUNDS):
