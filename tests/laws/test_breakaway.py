@@ -57,11 +57,11 @@ def test_the_state_solves_its_differential_equation(seed: int) -> None:
     t = np.arange(0.0, 5.0, 1e-3)
     path = np.append(0.0, np.cumsum([speed(at + 5e-4) * 1e-3 for at in t[:-1]]))
     exact = solve_ivp(slope, (0.0, t[-1]), [start], t_eval=t, rtol=1e-8, atol=1e-10, max_step=2e-3).y[0]
-    found = breakaway(path, np.diff(t), travel, start)
+    found = breakaway(path, np.diff(t), travel, REST_SPEED, start)
     np.testing.assert_allclose(found, exact, atol=0.02)  # a rest begins between two samples
     # pieces go on where the last one ended, and it does not matter how often a motion is looked at
-    parts = [breakaway(path[:2000], np.diff(t[:2000]), travel, start)]
-    parts.append(breakaway(path[1999:], np.diff(t[1999:]), travel, parts[0][-1])[1:])
+    parts = [breakaway(path[:2000], np.diff(t[:2000]), travel, REST_SPEED, start)]
+    parts.append(breakaway(path[1999:], np.diff(t[1999:]), travel, REST_SPEED, parts[0][-1])[1:])
     np.testing.assert_allclose(np.concatenate(parts), found, atol=1e-12)
 
 
@@ -172,3 +172,13 @@ def test_c_code_carries_the_state_on(tmp_path) -> None:
         ends = pointer(q[row - 1].copy()), pointer(q[row].copy())
         library.two_link_drive_states(*ends, ctypes.c_double(1 / RATE), pointer(now))
         np.testing.assert_allclose(now, states[row], atol=1e-9)
+
+
+def test_a_slide_at_a_millimetre_a_second_moves() -> None:
+    robot = md.load("scara").with_drives(friction=("coulomb", "breakaway"), breakaway_travel=0.005)
+    slides = [joint.slides for joint in robot.joints]
+    t = np.arange(0.0, 20.0, 0.01)
+    q = np.where(t < 2.0, 0.0, 0.001 * (t - 2.0))[:, None] * np.ones(robot.n)
+    w = md.drive_states(robot, q, step=0.01)
+    np.testing.assert_allclose(w[-1, slides], np.exp(-0.018 / 0.005), rtol=0.02)
+    assert np.all(w[-1, ~np.array(slides)] > 0.99)  # a milliradian a second is a rest

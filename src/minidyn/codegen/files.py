@@ -32,7 +32,7 @@ from minidyn.files import write_atomically
 from minidyn.formats.load import as_robot
 from minidyn.formats.toml.write import toml_text
 from minidyn.graph.function import Function, safe_identifier
-from minidyn.model.drives import BREAKAWAY, BY_SYMBOL, FRICTION, PRESLIDING, REST_SPEED, REST_TIME, ROTOR
+from minidyn.model.drives import BREAKAWAY, BY_SYMBOL, FRICTION, PRESLIDING, REST_TIME, ROTOR
 from minidyn.model.joint import Joint
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, look
@@ -187,7 +187,9 @@ def states_in_c(robot: Robot) -> tuple[str, str]:
         lines.append(f"    d = {moved};")
         if column.symbol == BREAKAWAY:
             rested, moving = f"1.0 - (1.0 - {now}) * exp(-step / {REST_TIME!r})", f"{now} * exp(-fabs(d) / {travel!r})"
-            lines.append(f"    {now} = fabs(d) < {REST_SPEED!r} * step ? {rested} : {moving};")
+            lines.append(
+                f"    {now} = fabs(d) < {robot.joints[column.joint].rest_speed!r} * step ? {rested} : {moving};"
+            )
         else:
             lines += ["    s = (d > 0.0) - (d < 0.0);"]
             lines += [f"    if (d != 0.0) {now} = s - (s - {now}) * exp(-fabs(d) / {travel!r});"]

@@ -41,7 +41,6 @@ from minidyn.model.drives import (
     BY_SYMBOL,
     MEMORY,
     POSITION_TERMS,
-    REST_SPEED,
     REST_TIME,
     RIPPLE_ORDER,
     STRIBECK_SPEED,
@@ -247,10 +246,10 @@ def approached(goals: Array, way: Array, start: float) -> Array:
     return np.append(start, goals - (goals - before) * np.exp(-np.abs(way[1:] - since)))
 
 
-def breakaway(path: Array, steps: Array, travel: float, start: float = 0.0) -> Array:
-    """Return the state w (N,) along positions (N,) of a drive, `steps` (N-1,) seconds apart."""
+def breakaway(path: Array, steps: Array, travel: float, rest_speed: float, start: float = 0.0) -> Array:
+    """Return the state w (N,) along positions (N,) of a drive, `steps` (N-1,) seconds apart, which rests if slower."""
     length = np.abs(np.diff(path))
-    rests = length < REST_SPEED * steps
+    rests = length < rest_speed * steps
     way = np.append(0.0, np.cumsum(np.where(rests, steps / REST_TIME, length / travel)))
     return approached(rests.astype(float), way, start) if len(path) > 1 else np.full(len(path), start)
 
@@ -269,14 +268,15 @@ def drive_states(
     paths = drive_paths(robot, positions, [column.joint for column in columns])
     found = np.empty((len(positions), len(columns)))
     for k, column in enumerate(columns):
-        travel = robot.joints[column.joint].drive.travel(column.symbol)
+        joint = robot.joints[column.joint]
+        travel = joint.drive.travel(column.symbol)
         if column.symbol != BREAKAWAY:
             found[:, k] = presliding(paths[:, k], travel, float(start[k]))
             continue
         if step is None:
             raise MinidynError("drive_states: breakaway friction depends on how long drives rest; give step=, s")
         seconds = np.broadcast_to(np.asarray(step, dtype=float), len(positions) - 1)
-        found[:, k] = breakaway(paths[:, k], seconds, travel, float(start[k]))
+        found[:, k] = breakaway(paths[:, k], seconds, travel, joint.rest_speed, float(start[k]))
     return found if before is None else found[1:]
 
 
@@ -298,9 +298,10 @@ def state_kinds(robot: Robot, c: Coordinates) -> list[tuple[tuple[object, ...], 
         if not plain or not form:
             found.append(((column.symbol, column.joint), 1.0 if form else 0.0))
             continue
-        lead = form[0][1]
-        rested, travel = column.symbol == BREAKAWAY, robot.joints[column.joint].drive.travel(column.symbol)
-        same = tuple((k, f"{value / lead:.9g}") for k, value in form), f"{travel / abs(lead):.9g}", rested * abs(lead)
+        lead, joint = form[0][1], robot.joints[column.joint]
+        rested, travel = column.symbol == BREAKAWAY, joint.drive.travel(column.symbol)
+        rests = rested * abs(lead) / joint.rest_speed
+        same = tuple((k, f"{value / lead:.9g}") for k, value in form), f"{travel / abs(lead):.9g}", f"{rests:.9g}"
         found.append(((column.symbol, *same), 1.0 if lead > 0 or rested else -1.0))
     return found
 

@@ -17,7 +17,7 @@ from minidyn.graph.targets.c import c_name, c_source
 from minidyn.graph.targets.cuda.source import cuda_source
 from minidyn.graph.targets.native.host import library_address
 from minidyn.graph.targets.python import jax_source, python_source
-from minidyn.model.drives import BREAKAWAY, PRESLIDING, REST_SPEED, REST_TIME
+from minidyn.model.drives import BREAKAWAY, PRESLIDING, REST_SPEED, REST_TIME, SLIDING_REST_SPEED
 from minidyn.model.robot import Robot
 
 PRINTERS: Mapping[str, tuple[str, Callable[..., str]]] = MappingProxyType(
@@ -108,7 +108,7 @@ def memory_notes(robot: Robot) -> list[str]:
     if BREAKAWAY in kinds:
         lines += [
             "breakaway, from 0 to 1, becomes memory exp(-|d| / travel); a drive slower than "
-            f"{REST_SPEED:g} rad/s or m/s",
+            f"{REST_SPEED:g} rad/s or {SLIDING_REST_SPEED:g} m/s",
             f"rests, and it becomes 1 - (1 - memory) exp(-step / {REST_TIME:g}), step in s.",
         ]
     for place, column in enumerate(columns):

@@ -51,7 +51,10 @@ BREAKAWAY_TRAVEL = 0.005
 """Travel (rad or m) that is used where none of breakaway is given."""
 
 REST_SPEED, REST_TIME = 0.005, 0.1
-"""A drive slower than this (rad/s or m/s) rests, and over so many seconds of it breakaway friction comes back."""
+"""A drive slower than this (rad/s) rests, and over so many seconds of it breakaway friction comes back."""
+
+SLIDING_REST_SPEED = 0.0005
+"""The same of a drive that slides, m/s: slides crawl at what a joint that turns has left in a moment."""
 
 
 Odd = Callable[[Any, Any, Any, Mapping[str, Callable[..., Any]]], Any]

@@ -14,7 +14,15 @@ from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array, real_array
 from minidyn.errors import DescriptionError, ShapeError, UnknownName
-from minidyn.model.drives import BY_SYMBOL, ROTOR, Drive, friction_symbols, terms_that_fit
+from minidyn.model.drives import (
+    BY_SYMBOL,
+    REST_SPEED,
+    ROTOR,
+    SLIDING_REST_SPEED,
+    Drive,
+    friction_symbols,
+    terms_that_fit,
+)
 from minidyn.model.geometry import Step, Steps, inverse_steps, matrix_of
 from minidyn.model.parameters import STANDARD, Realizability, realizability, to_body, to_pseudo_inertia
 
@@ -86,6 +94,11 @@ class Joint:
     def slides(self) -> bool:
         """Whether the joint is translational."""
         return self.kind == "prismatic"
+
+    @property
+    def rest_speed(self) -> float:
+        """Speed (rad/s or m/s) below which its drive rests."""
+        return SLIDING_REST_SPEED if self.slides else REST_SPEED
 
     @property
     def placement(self) -> Array:

@@ -59,13 +59,14 @@ def with_breakaway(found: Found, robot: Robot, recording: Recording, every: int,
     asked = np.ones(len(given), dtype=bool) if named else departures(robot, recording) >= DEPARTURES
     if not asked.any():
         return found
+    rests = [joint.rest_speed for joint in robot.joints]
     runs = [(drive_paths(robot, run.q, range(len(given))), np.diff(run.t)) for run in recording.runs]
     option, sharp = replace(model, terms=friction_symbols((*model.terms, "breakaway"))), found.sign_width
 
     def widened(travels: Array, widths: Array) -> FrictionTable:
         states = [
-            np.concatenate([breakaway(paths[:, joint], steps, travel) for paths, steps in runs])[::every]
-            for joint, travel in enumerate(travels.tolist())
+            np.concatenate([breakaway(paths[:, joint], steps, travel, rest) for paths, steps in runs])[::every]
+            for joint, (travel, rest) in enumerate(zip(travels.tolist(), rests))
         ]
         plain = table if widths is found.sign_width else found.at(widths)
         driven = found.columns.bare.with_drives(friction="breakaway", sign_width=widths)

@@ -26,7 +26,7 @@ from minidyn.graph.targets.cuda.reduce import CudaReduction
 from minidyn.graph.targets.cuda.sums import CudaSums
 from minidyn.graph.targets.native.kernel import compile_function
 from minidyn.graph.targets.native.reduce import GROUP, Reduction
-from minidyn.model.drives import REST_SPEED, REST_TIME
+from minidyn.model.drives import REST_TIME
 from minidyn.model.robot import Robot
 from minidyn.recording.lazy import AnyRecording, RunOnDisk
 from minidyn.recording.recording import Recording
@@ -219,10 +219,10 @@ DEPARTURES = 3
 
 def departures(robot: Robot, recording: Recording) -> Array:
     """Return how often each joint's drive (joints,) moves away from a rest of REST_TIME or more."""
-    found = np.zeros(len(robot.joints))
+    found, rest_speeds = np.zeros(len(robot.joints)), np.array([joint.rest_speed for joint in robot.joints])
     for run in recording.runs:
         paths, steps = drive_paths(robot, run.q, range(len(robot.joints))), np.diff(run.t)
-        for joint, rests in enumerate((np.abs(np.diff(paths, axis=0)) < REST_SPEED * steps[:, None]).T):
+        for joint, rests in enumerate((np.abs(np.diff(paths, axis=0)) < rest_speeds * steps[:, None]).T):
             change = np.diff(np.concatenate([[0], rests, [0]]))
             begins, ends = np.flatnonzero(change > 0), np.flatnonzero(change < 0)
             found[joint] += np.sum((run.t[ends] - run.t[begins] >= REST_TIME) & (ends < len(rests)))
