@@ -4,9 +4,9 @@
 
 A case is a robot, an effect (truth_effects.py) and a seed. Three runs of other motions, the last one at half the speed,
 are logged and identified one by one, with default settings and with plain friction terms, which leave the effect out of
-the model. Asked is whether two estimates differ by what they state (difference over the root of both variances, share
-within 1.96), whether the truth lies within 1.96 deviations, and whether 95 % of the torques of the other runs lie
-within the interval that `Estimate.predict_std` gives.
+the model. Asked is whether two estimates differ by what is stated (`md.compare_estimates`, share within 1.96), also if
+nothing were common (difference over the root of both variances), whether the truth lies within 1.96 deviations, and
+whether 95 % of the torques of the other runs lie within the interval that `Estimate.predict_std` gives.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def work(task: tuple[str, str, int]) -> dict[str, Any]:
     name, effect, seed = task
     logs = logs_of(name, effect, seed)
     row: dict[str, Any] = {"robot": name, "effect": effect, "seed": seed, "between": {}, "truth": {}, "torque": {}}
-    row |= {"seconds": {}, "sizes": {}, "noise": {}}
+    row |= {"seconds": {}, "whole": {}, "shares": {}}
     with threadpool_limits(1):
         for setting, options in SETTINGS.items():
             begin = time.process_time()
@@ -89,8 +89,10 @@ def work(task: tuple[str, str, int]) -> dict[str, Any]:
                 found.append(md.identify(log.file, raw, **options))
             row["seconds"][setting] = (time.process_time() - begin) / len(logs)
             between: list[float] = []
+            whole: list[float] = []
             off: list[float] = []
             covered: list[float] = []
+            shares: list[float] = []
             for k, estimate in enumerate(found):
                 model = estimate.base.robot
                 true = logs[k].true
@@ -99,17 +101,19 @@ def work(task: tuple[str, str, int]) -> dict[str, Any]:
                 own = rigid(estimate)
                 z = (estimate.beta - estimate.base.values(phi)) / estimate.std
                 off += z[own].tolist()
+                shares += estimate.data_shares[own].tolist()
             for one, other in itertools.combinations(found, 2):
-                places = {other.names[k]: k for k in rigid(other)}
-                pairs = [(k, places[one.names[k]]) for k in rigid(one) if one.names[k] in places]
-                a, b = (np.array(list(side)) for side in zip(*pairs))
-                between += ((one.beta[a] - other.beta[b]) / np.hypot(one.std[a], other.std[b])).tolist()
+                own, pairs = rigid(one), md.compare_estimates(one, other).pairs
+                between += [pairs[k].apart for k in own]
+                for (value, std), (other_value, other_std) in ((pairs[k].first, pairs[k].second) for k in own):
+                    whole.append((value - other_value) / float(np.hypot(std, other_std)))
             for k, estimate in enumerate(found):
                 for other_log in (log for j, log in enumerate(logs) if j != k):
                     run = measured(other_log, estimate)
                     left = np.abs(np.asarray(run.tau) - _seen(estimate, run.info).predict(run))
                     covered.append(float(np.mean(left <= 1.96 * estimate.predict_std(run))))
             row["between"][setting], row["truth"][setting], row["torque"][setting] = between, off, covered
+            row["whole"][setting], row["shares"][setting] = whole, shares
     return row
 
 
@@ -121,16 +125,17 @@ def share(values: Any, limit: float = 1.96) -> float:
 
 def table(rows: list[dict[str, Any]]) -> str:
     """Return the table: a line an effect and setting."""
-    lines = ["| planted | setting | runs | rms of z | truth | torques |"]
-    lines.append("|---|---|---:|---:|---:|---:|")
+    lines = ["| planted | setting | runs | rms of z | nothing common | rms of z | truth | torques |"]
+    lines.append("|---|---|---:|---:|---:|---:|---:|---:|")
     names = list(dict.fromkeys(row["effect"] for row in rows))
     for name, setting in itertools.product([*names, *(["all"] if len(names) > 1 else [])], SETTINGS):
         own = [row for row in rows if name in (row["effect"], "all")]
-        z, off, torque = (
-            [value for row in own for value in row[key][setting]] for key in ("between", "truth", "torque")
+        z, whole, off, torque = (
+            [value for row in own for value in row[key][setting]] for key in ("between", "whole", "truth", "torque")
         )
-        size = float(np.sqrt(np.nanmean(np.square(z))))
-        shares = f"{100 * share(z):.1f} % | {size:.2f} | {100 * share(off):.1f} % | {100 * np.mean(torque):.1f} %"
+        sizes = [float(np.sqrt(np.nanmean(np.square(values)))) for values in (z, whole)]
+        shares = f"{100 * share(z):.1f} % | {sizes[0]:.2f} | {100 * share(whole):.1f} % | {sizes[1]:.2f} | "
+        shares += f"{100 * share(off):.1f} % | {100 * np.mean(torque):.1f} %"
         lines.append(f"| {name} | {setting} | {shares} |")
     return "\n".join(lines)
 
@@ -141,10 +146,11 @@ def write_docs(rows: list[dict[str, Any]]) -> None:
     head, _, rest = text.partition(_BEGIN)
     robots = len({row["robot"] for row in rows})
     words = (
-        '"Runs" is the share of the parameters of links and rotors that differ by less than 1.96 stated deviations\n'
-        'between two runs, "truth" the share within 1.96 of the truth, "torques" the share of another run\'s torques\n'
-        "within 1.96 of `estimate.predict_std`. Default settings know presliding and Stribeck friction; plain\n"
-        f"friction terms and plain least squares with them do not. {robots} robots, {len(rows)} cases:\n\n"
+        '"Runs" is the share of the parameters of links and rotors that are less than 1.96 deviations apart in two\n'
+        'runs (`md.compare_estimates`), "nothing common" the same were all errors of both independent, "truth" the\n'
+        'share within 1.96 of the truth, "torques" the share of another run\'s torques within 1.96 of\n'
+        "`estimate.predict_std`. Default settings know presliding and Stribeck friction; plain friction terms and\n"
+        f"plain least squares with them do not. {robots} robots, {len(rows)} cases:\n\n"
         f"{table(rows)}\n"
     )
     DOCS.write_text(f"{head}{_BEGIN}{words}{_END}{rest.partition(_END)[2]}", encoding="utf-8")
@@ -158,11 +164,12 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=2, help="of each robot and effect")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--docs", action="store_true", help="write the table of docs/estimators.md")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first case")
     parser.add_argument("--json", type=Path, help="keep the rows; with --read they are read, not measured")
     parser.add_argument("--read", action="store_true")
     given = parser.parse_args()
     cases = itertools.product(given.effect, enumerate(given.robots), range(given.cases))
-    tasks = [(robot, effect, 100 * k + 7 * n) for effect, (n, robot), k in cases]
+    tasks = [(robot, effect, given.first + 100 * k + 7 * n) for effect, (n, robot), k in cases]
     rows = json.loads(given.json.read_text()) if given.read else []
     with ProcessPoolExecutor(given.jobs) as pool:
         for row in pool.map(work, [] if given.read else tasks):
@@ -170,11 +177,11 @@ def main() -> None:
             shares = [[share(row["between"][s]), share(row["truth"][s]), np.mean(row["torque"][s])] for s in SETTINGS]
             words = "  ".join(" ".join(f"{100 * part:5.1f}" for part in parts) for parts in shares)
             print(f"{row['effect']:12} {row['robot']:9} {row['seconds']['default']:4.1f} s  {words}", flush=True)
+            if given.json and not given.read:
+                given.json.write_text(json.dumps(rows))
     print(table(rows))
     if given.docs:
         write_docs(rows)
-    if given.json:
-        given.json.write_text(json.dumps(rows))
 
 
 if __name__ == "__main__":

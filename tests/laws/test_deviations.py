@@ -23,11 +23,13 @@ from minidyn.identification.consistency.whitened import prior_errors, whiten
 from minidyn.identification.estimators.method import Fold
 from minidyn.model.parameters import from_pseudo_inertia, to_pseudo_inertia
 from minidyn.model.robot import Robot
+from report_cases import small_estimate
 
 Array = NDArray[np.float64]
 FRICTION = ("viscous", "coulomb", "offset")
 DRIVES = {"Ia": 0.3, "Fv": 2.0, "Fc": 3.0, "Fo": 0.5}
 SEEDS = count(3, 25)
+_PARTS = ("covariance", "own_covariance")
 
 
 def truth(name: str, seed: int, border: bool) -> Robot:
@@ -103,6 +105,45 @@ def test_two_deviations_hold_the_truth(border: bool, error: float | None) -> Non
     assert np.median(np.concatenate(plain)) < (0.98 if error is None else 0.8)  # what physics and prior are worth
 
 
+def test_logs_that_share_a_prior_differ_by_what_is_their_own() -> None:
+    """The prior's errors are in both: beside all that is stated about the truth, their difference is small."""
+    apart, beside, off, short = [], [], [], []
+    for seed in range(count(4, 25)):
+        robot = truth("puma560" if seed % 2 else "ur10e", seed, border=False)
+        base, rng = md.base_parameters(robot), np.random.default_rng(seed)
+        given = prior_of(robot, np.full(len(robot.links), 0.3), rng)
+        fits = []
+        for _ in range(2):
+            R, z, _ = data(robot, base, 60, 1.0, rng)
+            of_data = np.linalg.inv(R.T @ R)
+            fits.append(make_consistent(robot, base, R, z, prior=given, weight=10.0, covariance=of_data))
+        whole, own = (np.array([np.diag(np.asarray(getattr(fit, name))) for fit in fits]) for name in _PARTS)
+        assert np.all((own > 0) & (own < whole))
+        difference, wrong = fits[0].beta - fits[1].beta, fits[0].beta - base.values()
+        apart.append(difference / np.sqrt(own.sum(axis=0)))
+        beside.append(difference / np.sqrt(whole.sum(axis=0)))
+        off.append(np.abs(wrong) < 2 * np.sqrt(whole[0]))
+        short.append(np.abs(wrong) < 2 * np.sqrt(own[0]))
+    assert 0.9 < np.mean(np.abs(np.concatenate(apart)) < 1.96) < 0.985
+    assert np.sqrt(np.mean(np.concatenate(beside) ** 2)) < 0.8
+    assert np.mean(np.concatenate(off)) > 0.9 > 0.8 > np.mean(np.concatenate(short))
+
+
+def test_compared_estimates_are_apart_by_what_is_their_own() -> None:
+    first = small_estimate()
+    own = 0.5 * first.covariance
+    ahead = replace(first, beta=first.beta + first.std, log_covariance=own)
+    alike = md.compare_estimates(replace(first, log_covariance=own), ahead)
+    np.testing.assert_allclose([pair.apart for pair in alike.pairs], 1.0)
+    # deviations that logs share are subtracted: roots of 1/2 and 3/4 of the variance
+    less = replace(ahead, log_covariance=0.25 * first.covariance)
+    wider = md.compare_estimates(replace(first, log_covariance=own), less)
+    expected = 1 / np.sqrt(0.75 + (np.sqrt(0.75) - np.sqrt(0.5)) ** 2)
+    np.testing.assert_allclose([pair.apart for pair in wider.pairs], expected)
+    other = replace(ahead, settings={**first.settings, "prior_kind": "geodesic"})  # another prior is no common one
+    np.testing.assert_allclose([pair.apart for pair in md.compare_estimates(first, other).pairs], np.sqrt(0.5))
+
+
 def test_far_from_the_border_good_data_decide_alone() -> None:
     robot = truth("ur10e", 0, border=False)
     base = md.base_parameters(robot)
@@ -172,6 +213,8 @@ def test_estimates_say_what_is_data_and_what_is_prior(tmp_path: Path) -> None:
     again = md.load_estimate(tmp_path / "estimate.json")
     assert np.array_equal(again.covariance, estimate.covariance)
     assert np.array_equal(again.of_data, estimate.of_data)
+    assert np.array_equal(again.log_covariance, estimate.log_covariance)
+    assert np.all(np.diag(estimate.log_covariance) < np.diag(estimate.covariance))
     np.testing.assert_allclose(again.data_shares, shares, rtol=1e-9, atol=1e-12)
     summary = result_summary(estimate, {})
     assert summary["parameters"][estimate.names[0]]["data_share"] == pytest.approx(shares[0])

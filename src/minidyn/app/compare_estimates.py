@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from minidyn.arrays import Array, plain_values
+from minidyn.arrays import Array, carried, plain_values
 from minidyn.base.base_map import BaseMap
+from minidyn.base.equivalence import equivalence
 from minidyn.base.printing.overview import units
 from minidyn.display import DisplayTable
 from minidyn.errors import MinidynError
@@ -29,6 +30,7 @@ FAR = 3.0
 """Standard deviations apart from which two values are called different."""
 
 _PERIOD, _SAMPLES = 10.0, 1000  # s, of the motion on which torques are compared
+_Value: TypeAlias = tuple[float, float, float]  # value, standard deviation, the log's own part of that
 _CLOSE = 1e-6  # m or of a turn: placements of joints that count as the same
 
 
@@ -42,7 +44,8 @@ class Pair:
         joint: Index of the joint it is named after.
         first: Value and standard deviation in the first estimate.
         second: The same in the second; NaN where it has no such parameter.
-        apart: How far apart the values are, in standard deviations of their difference, were the two independent.
+        apart: How far apart the values are, in standard deviations of their difference. Errors that both logs share
+            (of one prior, of how sharply friction reverses) are not in it; those of each log count as independent.
     """
 
     name: str
@@ -180,13 +183,13 @@ def compare_estimates(a: EstimateLike, b: EstimateLike) -> EstimateComparison:
     first, second = as_estimate(a, "compare_estimates"), as_estimate(b, "compare_estimates")
     _require_same_joints(first.robot, second.robot)
     values, only = _in_first(first, second)
-    pairs = []
+    pairs, mines, alike = [], _each(first.beta, *_covariances(first)), _described_alike(first, second)
     layout = first.base.robot.layout
-    for k, (name, unit, kept) in enumerate(zip(first.names, units(first.base), first.base.kept)):
-        mine, theirs = (float(first.beta[k]), float(first.std[k])), values.get(name, (math.nan, math.nan))
-        spread = math.hypot(mine[1], theirs[1])
+    for name, unit, kept, mine in zip(first.names, units(first.base), first.base.kept, mines):
+        theirs = values.get(name, (math.nan,) * 3)
+        spread = _spread(mine[1:], theirs[1:], alike)
         apart = abs(mine[0] - theirs[0]) / spread if spread > 0 else math.nan
-        pairs.append(Pair(name, unit, layout.column(kept).joint, mine, theirs, apart))
+        pairs.append(Pair(name, unit, layout.column(kept).joint, mine[:2], theirs[:2], apart))
     each, whole = _torque_difference(first, second)
     return EstimateComparison(first, second, _labels(a, b), tuple(pairs), only, each, whole)
 
@@ -204,19 +207,48 @@ def _require_same_joints(a: Robot, b: Robot) -> None:
             )
 
 
-def _in_first(
-    a: Estimate, b: Estimate
-) -> tuple[dict[str, tuple[float, float]], tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Values and deviations of b in the base parameters of a, by name; what only one of them has."""
+def _covariances(one: Estimate) -> tuple[Array, Array]:
+    """Of the base parameters (b, b), and the log's own part."""
+    return one.covariance, one.covariance if one.log_covariance is None else one.log_covariance
+
+
+def _each(beta: Array, whole: Array, own: Array) -> list[_Value]:
+    """Value, deviation and the log's own part of it, of each parameter."""
+    std, part = (np.sqrt(np.maximum(np.diag(covariance), 0.0)).tolist() for covariance in (whole, own))
+    return list(zip(beta.tolist(), std, part))
+
+
+def _described_alike(a: Estimate, b: Estimate) -> bool:
+    """Whether both were held to one prior, or both to none."""
+    if a.settings.get("prior_kind") != b.settings.get("prior_kind"):
+        return False
+    one, two = (dict(zip(e.base.robot.parameter_names, e.base.robot.parameters)) for e in (a, b))
+    same = [name for name in one if name in two]
+    return bool(np.array_equal([one[name] for name in same], [two[name] for name in same], equal_nan=True))
+
+
+def _spread(a: Sequence[float], b: Sequence[float], alike: bool) -> float:
+    """Deviation of a difference, of the (deviation, the log's own part) of both values.
+
+    What logs share pulls both values one way, by their deviations of it: these are subtracted, not added.
+    """
+    if not all(map(math.isfinite, (*a, *b))):
+        return math.hypot(a[0], b[0])
+    shared = [math.sqrt(max(std**2 - own**2, 0.0)) for std, own in (a, b)]
+    return math.hypot(a[1], b[1], shared[0] - shared[1] if alike else math.hypot(*shared))
+
+
+def _in_first(a: Estimate, b: Estimate) -> tuple[dict[str, _Value], tuple[tuple[str, ...], tuple[str, ...]]]:
+    """What `_each` has of b in the base parameters of a, by name; what only one of them has."""
+    whole, own = _covariances(b)
     try:
-        beta, covariance = b.in_base(a.base)
-        return dict(zip(a.names, zip(beta.tolist(), np.sqrt(np.diag(covariance)).tolist()))), ((), ())
+        change = equivalence(b.base, a.base)
+        return dict(zip(a.names, _each(change @ b.beta, carried(change, whole), carried(change, own)))), ((), ())
     except MinidynError:  # other drive terms, or some joints only: what has the same formula is the same
         mine, theirs = _formulas(a.base), _formulas(b.base)
-        found = {}
+        found, each = {}, _each(b.beta, whole, own)
         for formula in mine.keys() & theirs.keys():
-            k = theirs[formula]
-            found[a.names[mine[formula]]] = (float(b.beta[k]), float(b.std[k]))
+            found[a.names[mine[formula]]] = each[theirs[formula]]
         only = [name for formula, k in theirs.items() if formula not in mine for name in (b.names[k],)]
         return found, (tuple(name for name in a.names if name not in found), tuple(only))
 

@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from minidyn.identification.cross_validate import CrossValidation
     from minidyn.identification.validate import Validation
 
-_SAVED = ["names", "beta", "covariance", "data_covariance", "sigma", "method", "consistent", "condition", "samples"]
-_SAVED += ["notices", "settings"]
+_SAVED = ["names", "beta", "covariance", "data_covariance", "log_covariance", "sigma", "method", "consistent"]
+_SAVED += ["condition", "samples", "notices", "settings"]
 _BROKEN = (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError, MinidynError)
 
 
@@ -76,8 +76,9 @@ class Estimate(Identified):
         samples: Number of samples used.
         notices: What a reader should know.
         settings: What was asked and chosen, for records: texts, numbers, lists and dicts alone.
-        data_covariance: Of the base parameters as the data alone give them (b, b), without prior and consistency:
-            what shares of data and prior come from; None: `covariance`.
+        data_covariance: (b, b) as the data alone give it, without prior and consistency; None: `covariance`.
+        log_covariance: Part of `covariance` (b, b) that is this log's own; errors of the prior and of how sharply
+            friction reverses are in the estimates of other logs, too (`compare_estimates`). None: all of it.
     """
 
     sigma: Array
@@ -88,12 +89,12 @@ class Estimate(Identified):
     notices: tuple[Notice, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     data_covariance: Array | None = None
+    log_covariance: Array | None = None
 
     def __post_init__(self) -> None:
-        for name in ("beta", "covariance", "sigma"):
-            object.__setattr__(self, name, frozen(getattr(self, name)))
-        if self.data_covariance is not None:
-            object.__setattr__(self, "data_covariance", frozen(self.data_covariance))
+        for name in ("beta", "covariance", "sigma", "data_covariance", "log_covariance"):
+            if (values := getattr(self, name)) is not None:
+                object.__setattr__(self, name, frozen(values))
         object.__setattr__(self, "settings", plain_values(self.settings))
 
     __setstate__ = read_only_again
@@ -399,13 +400,12 @@ def load_estimate(path: str | os.PathLike[str], *, known_torque: KnownTorqueLike
         robot, base = robot_from_text(content["robot"]), base_from_json(content["base"])
         if robot.structure_fingerprint != base.robot.structure_fingerprint or len(content["sigma"]) != robot.n:
             raise ValueError("its robot is not that of its base parameters")
-        size, of_data, known = base.rank, content.get("data_covariance"), content.get("known_torque")
-        check_numbers(content, size, robot.n)
+        (covariance, *parts), known = check_numbers(content, base.rank, robot.n), content.get("known_torque")
         return Estimate(
             robot,
             base,
-            np.array(content["beta"], dtype=float).reshape(size),
-            np.array(content["covariance"], dtype=float).reshape(size, size),
+            np.array(content["beta"], dtype=float).reshape(base.rank),
+            cast(Array, covariance),
             np.array(content["sigma"], dtype=float),
             str(content["method"]),
             content["consistent"],
@@ -413,7 +413,7 @@ def load_estimate(path: str | os.PathLike[str], *, known_torque: KnownTorqueLike
             int(content["samples"]),
             tuple(Notice.from_json(one) for one in content["notices"]),
             content["settings"],
-            None if of_data is None else np.array(of_data, dtype=float).reshape(size, size),
+            *parts,
             known_torque=None if known is None else KnownTorque.loaded(known, robot_from_text, known_torque),
         )
     except FileNotFoundError:

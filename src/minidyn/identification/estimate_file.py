@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.closed_form.structure import Role, Structure
 from minidyn.errors import DescriptionError
@@ -90,8 +91,11 @@ def check_kind(content: Any, source: Path) -> None:
         )
 
 
-def check_numbers(content: Mapping[str, Any], size: int, joints: int) -> None:
-    """Raise a ValueError where values of a saved estimate cannot be those of an estimate; what is open is infinite."""
+def check_numbers(content: Mapping[str, Any], size: int, joints: int) -> list[Array | None]:
+    """Return the covariances (b, b) of a saved estimate: whole, of the data, of the log; None where it has none.
+
+    Raise a ValueError where values cannot be those of an estimate; what is open is infinite.
+    """
     if not isinstance(content["consistent"], bool):
         raise ValueError(f"consistent: expected true or false, got {content['consistent']!r}")
     beta, sigma = (np.array(content[name], dtype=float) for name in ("beta", "sigma"))
@@ -99,11 +103,12 @@ def check_numbers(content: Mapping[str, Any], size: int, joints: int) -> None:
         raise ValueError(f"beta: expected {size} finite numbers")
     if sigma.shape != (joints,) or not (sigma >= 0).all():
         raise ValueError(f"sigma: expected {joints} numbers that are not negative")
-    given = {"covariance": content["covariance"], "data_covariance": content.get("data_covariance")}
-    for name, values in given.items():
-        if values is None:
+    made: list[Array | None] = []
+    for name in ("covariance", "data_covariance", "log_covariance"):
+        values = content[name] if name == "covariance" else content.get(name)
+        made.append(None if values is None else np.array(values, dtype=float).reshape(size, size))
+        if (matrix := made[-1]) is None:
             continue
-        matrix = np.array(values, dtype=float).reshape(size, size)
         variances = np.diag(matrix)
         known = np.isfinite(variances)
         if not (variances >= 0).all():
@@ -116,3 +121,4 @@ def check_numbers(content: Mapping[str, Any], size: int, joints: int) -> None:
             raise ValueError(f"{name}: not symmetric")
     if int(content["samples"]) < 0:
         raise ValueError(f"samples: expected a count, got {content['samples']!r}")
+    return made

@@ -192,15 +192,15 @@ def identify(
         choice, found = fit.choice, fit.found
         parameters = lifted(choice.base, found.beta, choice.robot)
         if not consistent:
-            return _Model(found, found.beta, parameters, found.covariance, list(fit.doubts), {})
+            return _Model(found, found.beta, parameters, found.covariance, found.of_log, list(fit.doubts), {})
         own, weights = prior_parameters(choice.robot, prior, (robot, model)), list[dict[str, Any]]()
 
         def step(found: Solution) -> Step[_Model]:
             chosen = weights[-1] if len(weights) > 1 else None  # the prior's weight is settled before the loads are
             made, told, weight = consistent_model(choice.robot, choice.base, found, data, own, prior_kind, chosen)
             weights.append(weight)
-            numbers = made.beta, made.phi, np.asarray(made.covariance)
-            return Step(_Model(found, *numbers, told, weight), made.phi, found.sigma)
+            both = np.asarray(made.covariance), np.asarray(made.own_covariance)
+            return Step(_Model(found, made.beta, made.phi, *both, told, weight), made.phi, found.sigma)
 
         if choice.columns is None or choice.parameters is None:
             return step(found).made
@@ -230,7 +230,7 @@ def identify(
         fit, made = instead or (fit, made)
     if bending is not None:
         made = made._replace(found=bending.told(made.found), covariance=bending.widened(made.covariance))
-    choice, (found, beta, parameters, covariance, bounds, weight) = fit.choice, made
+    choice, (found, beta, parameters, covariance, of_log, bounds, weight) = fit.choice, made
     fitted = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot))
     notices += [*more, *about_robot_file(robot.notices), *choice.notices, *doubts, *found.notices]
     notices += [*fit.late, *excitation_notices(fitted, choice.base, found)]
@@ -244,8 +244,7 @@ def identify(
     notices += [*scale_notices(choice.robot, data, known), *bounds]
     if isinstance(found, LogsSolution):
         settings |= found.settings_of(beta, consistent)
-    if consistent:
-        notices += mass_notices(choice.robot, data, known, parameters)
+    notices += mass_notices(choice.robot, data, known, parameters) if consistent else []
     choice = seen(choice, 0.0)
     return Estimate(
         replace(choice.robot.with_parameters(parameters), notices=()),
@@ -260,6 +259,7 @@ def identify(
         tuple(notices),
         settings,
         found.covariance if consistent else None,
+        of_log,
         known_torque=own,
     )
 
@@ -280,6 +280,7 @@ class _Model(NamedTuple):
     beta: Array
     parameters: Array
     covariance: Array  # of beta
+    of_log: Array  # the part of it that another log does not share
     notices: list[Notice]
     settings: dict[str, Any]
 

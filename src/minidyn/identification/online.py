@@ -209,6 +209,7 @@ class Online:
             beta=beta,
             covariance=covariance,
             data_covariance=None,
+            log_covariance=None,
             consistent=consistent,
             notices=(),
             settings=settings,

@@ -143,7 +143,8 @@ def _parameters(found: EstimateComparison) -> Section:
         content.append(tag("p", f"{sentence[0].upper()}{sentence[1:]}.", class_="quiet"))
     lead = (
         "Values with 95 % intervals, the second estimate in the base parameters of the first. Apart: the difference "
-        "over its standard deviation, were the two estimates independent; of logs that share samples it is too small."
+        "over its standard deviation, without what both share (errors of one prior); of logs that share samples it is "
+        "too small."
     )
     data = {"parameters": {"file": "comparison.csv", "columns": columns, "rows": sheet}}
     return Section("parameters", "Base parameters", lead, tuple(content), data)

@@ -82,6 +82,7 @@ class ConsistentFit:
         iterations: Steps of the solver.
         notices: What a reader should know.
         covariance: Of beta (b, b), prior and border included; None where that of the data was not given.
+        own_covariance: Part of it that the same fit to another log would not share; None likewise.
     """
 
     phi: Array
@@ -94,6 +95,7 @@ class ConsistentFit:
     iterations: int
     notices: tuple[Notice, ...]
     covariance: Array | None = None
+    own_covariance: Array | None = None
 
     @property
     def increase(self) -> float:
@@ -121,6 +123,7 @@ def make_consistent(
     seen: Seen | None = None,
     start: Pair | None = None,
     covariance: Array | None = None,
+    shared: Array | float = 0.0,
     shares: Array | None = None,
 ) -> ConsistentFit:
     """Return the consistent standard parameters phi that minimise ‖R beta(phi) - z‖² + weight · D(phi, prior).
@@ -146,6 +149,7 @@ def make_consistent(
         start: The solution of a similar problem, from where fewer steps are left; None: the prior.
         covariance: Of the base parameters as the data alone give them (b, b), infinite where they leave one open; then
             that of the result is computed, too.
+        shared: Part of it (b, b) that other logs of the robot have in common with this one.
         shares: Part of the weight that each link gets (links,); None: all of it.
 
     Raises:
@@ -160,7 +164,7 @@ def make_consistent(
     (centre,) = centres_of(robot, base, [(R, z)], given, mass, seen)
     held = shares_of(centre, given is not None)
     shares = held if shares is None else held * shares
-    factor, iterations = 1.0, 0
+    factor, iterations, own = 1.0, 0, None
     with single_thread():
         for _ in range(_ATTEMPTS):
             root = math.sqrt(factor)
@@ -177,7 +181,8 @@ def make_consistent(
             factor, start = misfit / (1e-1 * _ENOUGH), None
         best, *_ = np.linalg.lstsq(R, z, rcond=None)
         if covariance is not None:
-            covariance = _spread(base, plain, problem, found, (R / root).T @ (R / root), covariance)
+            F = (R / root).T @ (R / root)
+            covariance, own = _spread(base, plain, problem, found, F, covariance, shared)
     notices = list(centre.notices)
     if not found.converged:
         text = "the consistent fit did not converge fully: the result is consistent but may not be the nearest"
@@ -193,18 +198,25 @@ def make_consistent(
     bodies = [np.array([values[part] for part in parts]).reshape(-1, 10) for values in (phi, centre.phi)]
     distance = float(np.sum(DISTANCES[prior_kind](*bodies)))
     costs = misfit, before, distance, float(weight)
-    return ConsistentFit(phi, beta, *costs, certificate, iterations, tuple(notices), covariance)
+    return ConsistentFit(phi, beta, *costs, certificate, iterations, tuple(notices), covariance, own)
 
 
-def _spread(base: BaseMap, plain: Whitened, problem: Whitened, found: Solved, F: Array, of_data: Array) -> Array:
-    """Return the covariance (b, b) of a consistent fit to data of this covariance and the information F = Rᵀ R."""
+def _spread(
+    base: BaseMap, plain: Whitened, problem: Whitened, found: Solved, F: Array, of_data: Array, shared: Array | float
+) -> tuple[Array, Array]:
+    """Return the covariance (b, b) of a consistent fit to data of this covariance and the information F = Rᵀ R.
+
+    And its part that another log does not share, where such a part of that of the data is shared.
+    """
     unknown = ~np.isfinite(np.diag(of_data))
     if unknown.any():
-        of_data = np.asarray(np.linalg.pinv(F, rcond=1e-12, hermitian=True), dtype=float)
+        of_data, shared = np.asarray(np.linalg.pinv(F, rcond=1e-12, hermitian=True), dtype=float), 0.0
     A, errors = base.matrix @ problem.matrix[0], prior_errors(plain)
-    covariance = spread(plain, problem, found, A, A.T @ F @ of_data @ F @ A, np.append(errors.links, errors.usual))
-    covariance[unknown, unknown] = np.inf
-    return covariance
+    scores = (A.T @ F @ (part + np.zeros_like(of_data)) @ F @ A for part in (of_data, shared))
+    whole, own = spread(plain, problem, found, A, *scores, np.append(errors.links, errors.usual))
+    for covariance in (whole, own):
+        covariance[unknown, unknown] = np.inf
+    return whole, own
 
 
 def _checked(robot: Robot, base: BaseMap, R: ArrayLike, z: ArrayLike) -> tuple[Array, Array]:
@@ -395,7 +407,7 @@ def consistent_model(
             more = () if trust.doubted else more
             settings |= {"prior_weight": weight, "prior_curve": curve.tolist()}
     options = {"prior_kind": prior_kind, "weight": weight, "seen": seen, "start": start, "shares": shares}
-    options |= {"rss": found.rest, "covariance": found.covariance}
+    options |= {"rss": found.rest, "covariance": found.covariance, "shared": found.shared}
     result = make_consistent(robot, base, found.R, found.z, prior=known, **options)
     notices = [*more, *result.notices]
     if names := describe_open(found.R, base):

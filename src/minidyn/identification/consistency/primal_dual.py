@@ -297,14 +297,18 @@ def _newton(problem: Whitened, x: Array, tolerance: float, limit: int) -> tuple[
     return x, limit, False
 
 
-def spread(plain: Whitened, problem: Whitened, found: Solved, A: Array, score: Array, errors: Array) -> Array:
-    """Return the covariance (b, b) of A x, x the minimum of the one case: mean squares of its error.
+def spread(
+    plain: Whitened, problem: Whitened, found: Solved, A: Array, score: Array, shared: Array, errors: Array
+) -> tuple[Array, Array]:
+    """Return the covariance (b, b) of A x, x the minimum of the one case, mean squares of its error; and the log's own.
 
-    Noise of the data moves the slope at x with the covariance `score` (p, p); bodies of the prior, which `plain` is
-    without, are off by `errors` (l + 1,), squares of parts of their own size, those of rotors last. With H all
-    curvature at x, B that of the prior and S the spread of its bodies,
+    Noise of the data moves the slope at x with the covariance `score` (p, p), of which `shared` (p, p) is the same in
+    other logs; bodies of the prior, which `plain` is without, are off by `errors` (l + 1,), squares of parts of their
+    own size, those of rotors last. With H all curvature at x, B that of the prior and S the spread of its bodies,
 
-        cov x = H⁻¹ (score + B S B + all other curvature) H⁻¹.
+        cov x = H⁻¹ (score + B S B + all other curvature) H⁻¹,
+
+    and H⁻¹ (score - shared) H⁻¹ is what another log, fitted alike, has of its own.
 
     At the border of consistent bodies a fit has no slope to speak of, and the truth may lie inside: curvature is taken
     where a logarithm of one noise variance holds x off the border, and the way there is added. For one unknown that
@@ -314,19 +318,20 @@ def spread(plain: Whitened, problem: Whitened, found: Solved, A: Array, score: A
     S = (problem.kappa / kappa)[..., None, None] * problem.S  # off the border, but not nearer to the prior
     eased = replace(problem, kappa=kappa, S=S, kappa_positive=np.maximum(problem.kappa_positive, _OFF))
     off = solve(eased, found.pair, tolerance=1e-6).x
-    B, own = _curvature(eased, off), _curvature(problem, off) - _curvature(plain, off)
-    pull = B - own
+    B, firm = _curvature(eased, off), _curvature(problem, off) - _curvature(plain, off)
+    pull = B - firm
     turns = congruence(np.linalg.cholesky(eased.bodies_of(off))[0])
     for link, (turn, error) in enumerate(zip(turns, errors)):
         part = slice(10 * link, 10 * link + 10)
-        pull[part, part] += error * own[part, part] @ turn.T @ turn @ own[part, part]
+        pull[part, part] += error * firm[part, part] @ turn.T @ turn @ firm[part, part]
     known = problem.positive
-    pull[known, known] += errors[-1] * (own[known, known] * off[0, known]) ** 2
+    pull[known, known] += errors[-1] * (firm[known, known] * off[0, known]) ** 2
     H = problem.D[0].T @ problem.D[0] + B
     scale = 1.0 / np.sqrt(np.diag(H))
     response = scale[:, None] * np.linalg.solve(scale[:, None] * H * scale, scale[:, None] * A.T)
     way = A @ (off - found.x)[0]
-    return np.asarray(response.T @ (score + pull) @ response + np.outer(way, way))
+    own = response.T @ (score - shared) @ response
+    return np.asarray(response.T @ (score + pull) @ response + np.outer(way, way)), np.asarray(own)
 
 
 def _curvature(problem: Whitened, x: Array) -> Array:

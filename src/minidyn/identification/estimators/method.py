@@ -53,6 +53,12 @@ class Solution:
     settings: Mapping[str, Any] = field(default_factory=dict)  # what was chosen, for records
     # from base parameters (b,) to the standard deviation of each joint's residual with them (n,); None: not known
     left: Callable[[Array], Array] | None = None
+    shared: Array | float = 0.0  # part of the covariance (b, b) that logs of one robot have in common
+
+    @property
+    def of_log(self) -> Array:
+        """The part of the covariance (b, b) that is this log's own."""
+        return self.covariance - self.shared
 
 
 @dataclass(frozen=True)

@@ -101,8 +101,7 @@ class FrictionChoice:
     def with_width_uncertainty(self, found: Solution, cutoff: object, filtered: bool) -> Solution:
         """Return a solution whose covariance holds what the model lacks and what the smoothing widths leave open.
 
-        The cut-off, Hz, is that of the torque's low-pass; where columns are filtered alike, a width that was given is
-        right.
+        The cut-off, Hz, is that of the torque's low-pass; where columns are filtered alike, a given width is right.
         """
         found = with_model_error(found)
         if self.columns is None:
@@ -110,7 +109,8 @@ class FrictionChoice:
         chosen = "sign_width" in self.settings
         smear_at = float(cutoff) if isinstance(cutoff, int | float) and (chosen or not filtered) else None
         smeared = reversal_covariance(self.robot, self.base, self.columns, found.sigma, smear_at, chosen)
-        return replace(found, covariance=found.covariance + smeared)
+        # what reversals are like is of the robot: another log is off alike
+        return replace(found, covariance=found.covariance + smeared, shared=smeared)
 
 
 def seen_through(robot: Robot, cutoff: object) -> Robot:
