@@ -135,7 +135,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         )
         sizes = [float(np.sqrt(np.nanmean(np.square(values)))) for values in (z, whole)]
         shares = f"{100 * share(z):.1f} % | {sizes[0]:.2f} | {100 * share(whole):.1f} % | {sizes[1]:.2f} | "
-        shares += f"{100 * share(off):.1f} % | {100 * np.mean(torque):.1f} %"
+        shares += f"{100 * share(off):.1f} % | {f'{100 * np.mean(torque):.1f} %' if torque and name != 'all' else '-'}"
         lines.append(f"| {name} | {setting} | {shares} |")
     return "\n".join(lines)
 
@@ -149,8 +149,8 @@ def write_docs(rows: list[dict[str, Any]]) -> None:
         '"Runs" is the share of the parameters of links and rotors that are less than 1.96 deviations apart in two\n'
         'runs (`md.compare_estimates`), "nothing common" the same were all errors of both independent, "truth" the\n'
         'share within 1.96 of the truth, "torques" the share of another run\'s torques within 1.96 of\n'
-        "`estimate.predict_std`. Default settings know presliding and Stribeck friction; plain friction terms and\n"
-        f"plain least squares with them do not. {robots} robots, {len(rows)} cases:\n\n"
+        "`estimate.predict_std`. Default settings know presliding and Stribeck friction; least squares with plain\n"
+        f"friction terms does not. {robots} robots, {len(rows)} cases:\n\n"
         f"{table(rows)}\n"
     )
     DOCS.write_text(f"{head}{_BEGIN}{words}{_END}{rest.partition(_END)[2]}", encoding="utf-8")
@@ -162,14 +162,18 @@ def main() -> None:
     parser.add_argument("--robots", nargs="+", default=["two_link", "scara", "puma4", "ur10e"])
     parser.add_argument("--effect", nargs="+", default=["none", "ripple", "presliding", "drift"], choices=list(EFFECTS))
     parser.add_argument("--cases", type=int, default=2, help="of each robot and effect")
+    parser.add_argument("--settings", nargs="+", choices=list(SETTINGS), help="some of them only")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--docs", action="store_true", help="write the table of docs/estimators.md")
-    parser.add_argument("--first", type=int, default=0, help="seed of the first case")
+    parser.add_argument("--seeds", type=int, nargs="+", help="of each robot and effect, instead of --cases")
     parser.add_argument("--json", type=Path, help="keep the rows; with --read they are read, not measured")
     parser.add_argument("--read", action="store_true")
     given = parser.parse_args()
-    cases = itertools.product(given.effect, enumerate(given.robots), range(given.cases))
-    tasks = [(robot, effect, given.first + 100 * k + 7 * n) for effect, (n, robot), k in cases]
+    cases = itertools.product(given.effect, enumerate(given.robots), given.seeds or range(given.cases))
+    tasks = [(robot, effect, k if given.seeds else 100 * k + 7 * n) for effect, (n, robot), k in cases]
+    if given.settings:
+        for name in SETTINGS.keys() - set(given.settings):
+            del SETTINGS[name]
     rows = json.loads(given.json.read_text()) if given.read else []
     with ProcessPoolExecutor(given.jobs) as pool:
         for row in pool.map(work, [] if given.read else tasks):

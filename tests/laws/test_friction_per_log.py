@@ -14,8 +14,8 @@ import minidyn as md
 from conftest import count
 from minidyn.app.cli.main import main
 from minidyn.errors import UnknownName
-from minidyn.identification.friction.per_log import logs_of
-from minidyn.identification.friction.shared import Joined, Split
+from minidyn.identification.friction.per_log import FrictionOfLogs, logs_of
+from minidyn.identification.friction.shared import Joined, Split, pooled_spread
 from minidyn.model.drives import PLAIN
 from minidyn.recording.lazy import concatenate
 
@@ -91,6 +91,31 @@ def test_links_are_shared_and_friction_is_that_of_each_log(seed, consistent) -> 
     ]
     assert inside[1] > max(0.9, inside[0])
     assert inside[1] < 0.985
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["each by itself", "of a joint together"])
+@pytest.mark.parametrize("logs", [2, 3, 5])
+def test_few_logs_foretell_how_far_the_next_one_is_off(logs, together) -> None:
+    """Friction of each joint drifts by 17 %, Coulomb and viscous friction together or not; no noise."""
+    robot = md.load("two_link").with_drives(True, ("viscous", "coulomb"))
+    base, rng, inside = md.base_parameters(robot), np.random.default_rng(logs), []
+    columns = [column for column in map(robot.layout.column, base.kept) if column.is_friction]
+    size = np.array([SIZES[column.symbol] for column in columns])
+    names, kinds = tuple(column.name for column in columns), [column.symbol for column in columns]
+    own, joints = [base.kept.index(name) for name in names], np.array([column.joint for column in columns])
+    speeds = np.array([-1.5, -0.7, -0.2, 0.2, 0.7, 1.5])
+    Y = np.array([np.sign(speeds) if kind == "Fc" else speeds for kind in kinds]).T
+    for _ in range(count(100, 1000)):
+        drift = rng.normal(size=(logs + 1, robot.n))[:, joints] if together else rng.normal(size=(logs + 1, len(names)))
+        *values, new = size * (1.0 + 0.17 * drift)
+        spread = pooled_spread(np.array(values), np.full((logs, len(names)), 1e-12), np.zeros(logs), kinds, size)
+        found = FrictionOfLogs(names, np.array(values), spread, ()).covariance(base)[np.ix_(own, own)]
+        found = found + np.diag(spread**2 / logs)  # as the covariance of the mean has it
+        for joint in range(robot.n):
+            part = joints == joint
+            off = Y[:, part] @ (new - np.mean(values, axis=0))[part]
+            inside.append(np.abs(off) < 1.96 * np.sqrt(np.diag(Y[:, part] @ found[np.ix_(part, part)] @ Y[:, part].T)))
+    assert 0.92 < np.mean(inside) < 0.985
 
 
 def test_without_drift_nothing_is_lost() -> None:

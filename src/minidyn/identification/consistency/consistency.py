@@ -212,8 +212,8 @@ def _spread(
     if unknown.any():
         of_data, shared = np.asarray(np.linalg.pinv(F, rcond=1e-12, hermitian=True), dtype=float), 0.0
     A, errors = base.matrix @ problem.matrix[0], prior_errors(plain)
-    scores = (A.T @ F @ (part + np.zeros_like(of_data)) @ F @ A for part in (of_data, shared))
-    whole, own = spread(plain, problem, found, A, *scores, np.append(errors.links, errors.usual))
+    score, common = (A.T @ F @ (part + np.zeros_like(of_data)) @ F @ A for part in (of_data, shared))
+    whole, own = spread(plain, problem, found, A, score, common, np.append(errors.links, errors.usual))
     for covariance in (whole, own):
         covariance[unknown, unknown] = np.inf
     return whole, own

@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -26,9 +26,10 @@ from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.identification.estimators import solve
 from minidyn.identification.estimators.method import Fold, Options, Solution
-from minidyn.identification.friction.shared import Joined, Split, spread_of
+from minidyn.identification.friction.shared import ALIKE, Joined, Split, spread_of
 from minidyn.identification.rows.pieces import stacked
 from minidyn.model.drives import FRICTION, NON_NEGATIVE
+from minidyn.model.parameters import Column
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, look
 from minidyn.recording.lazy import AnyRecording
@@ -253,12 +254,38 @@ class FrictionOfLogs:
         return np.asarray(np.where(bounded, np.maximum(found, 0.0), found), dtype=float)
 
     def covariance(self, base: BaseMap) -> Array:
-        """Return by how much base parameters (b, b) of another log differ from the mean."""
+        """Return what another log adds to the covariance (b, b) of base parameters, which holds the mean of these.
+
+        Few logs do not show a spread well: 1.96 deviations hold Student's 95 %, with the degrees of freedom that a
+        spread pooled over joints has. Warmth changes all friction of a joint: as far as friction of two kinds varied
+        together, over all joints, it does so in another log.
+        """
+        from scipy.special import stdtrit  # seldom needed
+
+        columns, count = [base.robot.layout.column(name) for name in self.names], len(self.values)
+        free = max(1, count - 1 - bool(np.any(self.slope)))
+        alike = np.array([sum(other.symbol == column.symbol for other in columns) for column in columns])
+        others = ALIKE / (free + ALIKE) / alike  # weight of each joint's own variance in a pooled one
+        known = free / ((1.0 - (alike - 1) * others) ** 2 + (alike - 1) * others**2)
+        student = (stdtrit(known, 0.975) / 1.96) ** 2
+        one = self.spread**2 * (free + ALIKE - 2) / (free + ALIKE)  # without the mean of Student's squares
+        std = np.sqrt(np.maximum((1.0 + 1.0 / count) * student * one - self.spread**2 / count, 0.0))
+        own = [base.kept.index(name) for name in self.names]
         found = np.zeros((base.rank, base.rank))
-        for name, spread in zip(self.names, self.spread):
-            place = base.kept.index(name)
-            found[place, place] = spread**2
+        found[np.ix_(own, own)] = self._together(columns) * np.outer(std, std)
         return found
+
+    def _together(self, columns: Sequence[Column]) -> Array:
+        """Return how friction of a joint is correlated (m, m) between logs: two kinds over all joints, at least 0."""
+        off = (self.values - self.values.mean(axis=0)) / np.maximum(self.spread, 1e-300)
+        found = np.eye(len(columns))
+        for one, two in combinations(dict.fromkeys(column.symbol for column in columns), 2):
+            sides = [{c.joint: k for k, c in enumerate(columns) if c.symbol == kind} for kind in (one, two)]
+            a, b = ([side[joint] for joint in sides[0] if joint in sides[1]] for side in sides)
+            size = float(np.linalg.norm(off[:, a]) * np.linalg.norm(off[:, b]))
+            found[a, b] = found[b, a] = max(0.0, float(np.sum(off[:, a] * off[:, b]))) / max(size, 1e-300)
+        values, turn = np.linalg.eigh(found)
+        return np.asarray((turn * np.maximum(values, 0.0)) @ turn.T)
 
 
 def _has(run: AnyRecording, time: float, position: Array) -> bool:

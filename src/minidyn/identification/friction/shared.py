@@ -24,8 +24,10 @@ from minidyn.identification.estimators import solve
 from minidyn.identification.rows.triangles import triangle_of
 from minidyn.model.drives import FRICTION, NON_NEGATIVE, POSITION_TERMS, TERMS
 
+ALIKE = 4
+"""Members that the spread of the same friction in other joints counts for."""
+
 _LEAST = 1e-3  # of the typical size of a friction parameter: less spread is none
-_ALIKE = 4  # members that the spread of the same friction in other joints counts for
 _FAINT = 1e-9  # weight of the mean where the spread is not known yet: it decides nothing that data show
 _HELD = 64  # blocks of rows that are held before they are reduced
 
@@ -201,7 +203,7 @@ def pooled_spread(found: Array, noise: Array, offsets: Array, kinds: Sequence[st
         alike = [k for k, other in enumerate(kinds) if other == kind]
         if free[alike].any():
             ratio = np.average(variance[alike] / scale[alike] ** 2, weights=free[alike])
-            pooled = free[alike] * variance[alike] + _ALIKE * ratio * scale[alike] ** 2
+            pooled = free[alike] * variance[alike] + ALIKE * ratio * scale[alike] ** 2
             # Student's: the spread itself is known by so many degrees of freedom
-            variance[alike] = pooled / (free[alike] + _ALIKE - 2)
+            variance[alike] = pooled / (free[alike] + ALIKE - 2)
     return np.asarray(np.maximum(np.sqrt(variance), _LEAST * scale), dtype=float)
