@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 import minidyn as md
 from alarm_logs import Array, Log, motion_log, true_robot
-from minidyn.identification.validate import _seen
+from minidyn.identification.friction.choose import seen
 from minidyn.recording.ready import ready
 from truth_effects import EFFECTS, along, planted
 
@@ -110,7 +110,7 @@ def work(task: tuple[str, str, int]) -> dict[str, Any]:
             for k, estimate in enumerate(found):
                 for other_log in (log for j, log in enumerate(logs) if j != k):
                     run = measured(other_log, estimate)
-                    left = np.abs(np.asarray(run.tau) - _seen(estimate, run.info).predict(run))
+                    left = np.abs(np.asarray(run.tau) - seen(estimate, run.info.get("cutoff")).predict(run))
                     covered.append(float(np.mean(left <= 1.96 * estimate.predict_std(run))))
             row["between"][setting], row["truth"][setting], row["torque"][setting] = between, off, covered
             row["whole"][setting], row["shares"][setting] = whole, shares

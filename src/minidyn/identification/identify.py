@@ -242,8 +242,7 @@ def identify(
     settings |= {**choice.settings, **found.settings, **weight}
     known = prior_parameters(choice.robot, prior, (robot, model))
     notices += [*scale_notices(choice.robot, data, known), *bounds]
-    if isinstance(found, LogsSolution):
-        settings |= found.settings_of(beta, consistent)
+    settings |= found.settings_of(beta, consistent) if isinstance(found, LogsSolution) else {}
     notices += mass_notices(choice.robot, data, known, parameters) if consistent else []
     choice = seen(choice, 0.0)
     return Estimate(
