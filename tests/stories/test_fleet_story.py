@@ -84,4 +84,7 @@ def test_robots_are_named_by_folders_or_files(tmp_path: Path) -> None:
         (tmp_path / name).write_text("t,q\n")
     found = files_by_robot([tmp_path])
     assert {name: len(files) for name, files in found.items()} == {"x": 2, "y": 1}
+    (tmp_path / "x/one.csv").rename(tmp_path / "x/2026-11-02.csv")
+    assert list(files_by_robot([tmp_path / "x"])) == ["x", "deep"]  # a file that is named by its day alone
+    (tmp_path / "x/2026-11-02.csv").rename(tmp_path / "x/one.csv")
     assert list(files_by_robot([tmp_path / "x/one.csv", tmp_path / "x/deep/two.csv"])) == ["one", "two"]

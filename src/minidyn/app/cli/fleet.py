@@ -61,7 +61,10 @@ def fleet(
         return finish(None, None, found.notices)
     rows = [(safe(one.name), f"{100 * one.p:.2g} %", safe(one.text)) for one in found.to_look_at]
     title = f"{len(found.robots)} robots of type {safe(kind.name)}: {len(rows)} to look at"
-    print_table(title, ("robot", "chance if healthy", "differs in"), rows, right=(1,))
+    if rows:
+        print_table(title, ("robot", "chance if healthy", "differs in"), rows, right=(1,))
+    else:
+        click.echo(title)
     click.echo(f"a healthy robot is listed with a probability of {100 * found.level:.3g} %")
     print_notices(notice for notice in found.notices if notice.code != "fleet.differs")
     click.echo(f"written into {plain(str(target))}: {', '.join(FILES)}")

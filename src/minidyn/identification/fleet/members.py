@@ -98,7 +98,8 @@ class Member:
 def files_by_robot(paths: Iterable[str | os.PathLike[str]]) -> dict[str, list[Path]]:
     """Return the logs of each robot below paths.
 
-    A robot is named by a folder robot=NAME, by the first folder below a path, or by the file itself.
+    A robot is named by a folder robot=NAME, by the first folder below a path, or by the file itself; where that is
+    named by its date alone, by its folder.
     """
     found: dict[str, list[Path]] = {}
     for path in paths:
@@ -112,7 +113,9 @@ def files_by_robot(paths: Iterable[str | os.PathLike[str]]) -> dict[str, list[Pa
             text = str(file).replace(os.sep, "/")
             below = text.removeprefix(str(path).replace(os.sep, "/").rstrip("/") + "/").split("/")
             hive = _ROBOT.search(text)
-            name = unquote(hive.group(1)) if hive else below[0] if len(below) > 1 and below[0] else Path(file.name).stem
+            own = Path(file.name).stem
+            own = Path(file).absolute().parent.name if _DATE.fullmatch(own) and not is_remote(text) else own
+            name = unquote(hive.group(1)) if hive else below[0] if len(below) > 1 and below[0] else own
             found.setdefault(name, []).append(file)
     return found
 
