@@ -6,7 +6,9 @@
 Robots of two types are simulated, each with friction, offsets and drive gains of its own: "two joints" with 5 % spread
 of every friction parameter, 1 % of gains, logs of 6 s; "three joints" with spreads that differ by joint (2, 5 and 8 %)
 and logs of 3 to 12 s. Torques have noise of 2 % of their size, motions are random. The same robots are grouped into
-fleets of several sizes: `false` is the share of healthy robots that are listed at level 5 %. Then one robot of each
+fleets of several sizes: `false` is the share of healthy robots that are listed at level 5 %. `drawn` is the same for
+many more fleets, of which only estimates are drawn, with spreads and correlations of those of 200 robots; they are
+compared as identify_fleet does it. Then one robot of each
 fleet has a fault: `found` is how often it is listed, `named` how often with the right cause and joint first. With
 --docs table and figure of docs/clusters.md are written.
 """
@@ -20,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,7 +32,8 @@ import numpy as np
 import minidyn as md
 from minidyn.arrays import single_thread
 from minidyn.base.base_parameters import base_parameters
-from minidyn.identification.fleet.deviations import compared
+from minidyn.identification.fleet.chances import Together, others
+from minidyn.identification.fleet.deviations import Comparison, compared, fitted
 from minidyn.identification.fleet.members import Logs, Member, reduced
 from minidyn.model.parameters import from_body, transform
 
@@ -39,6 +43,7 @@ _BEGIN, _END = "<!-- fleet: begin -->\n", "<!-- fleet: end -->"
 LEVEL = 0.05
 TERMS = ("viscous", "coulomb", "offset")
 SIZES = (3, 5, 10, 20, 50)
+DRAWN = 20_000  # robots whose estimates are drawn
 LARGEST = 20  # of fleets with a fault
 MOTIONS, RATE = 20, 100
 DRIVES = {"Ia": 0.2, "Fv": 2.0, "Fc": 1.5, "Fo": 0.3}
@@ -164,6 +169,25 @@ def flange(robot: md.Robot) -> np.ndarray:
     return made
 
 
+def spreads_of(name: str, healthy: Sequence[Member]) -> Comparison:
+    """Return all of some robots compared, which has the spreads and correlations of their estimates."""
+    return Comparison(fitted(base_of(name), healthy), healthy, np.ones(len(healthy), dtype=bool))
+
+
+def drawn(known: Comparison, size: int, robots: int) -> float:
+    """Return the share of healthy robots that are listed, in fleets of which estimates alone are drawn."""
+    rng, everyone = np.random.default_rng(size), np.ones(size, dtype=bool)
+    root = np.linalg.cholesky(np.cov(known.x))
+    together = Together(known._correlation(), known.kinds, size - 2)
+    listed = []
+    for _ in range(robots // size):
+        x, V = root @ rng.normal(size=(len(root), size)), known.V[:, rng.integers(known.V.shape[1], size=size)]
+        x *= np.sqrt(V / np.mean(known.V, axis=1, keepdims=True))
+        p = others(x, V, everyone, known.kinds, known._scale()).chance(slice(None), slice(None), x, V)
+        listed.append(together.chance(p.min(axis=0)) < LEVEL)
+    return float(np.mean(listed))
+
+
 @single_thread()
 def measured(name: str, robots: int, faults: int) -> list[dict[str, Any]]:
     """Return the figures of a type, one row for each size of fleets."""
@@ -171,11 +195,12 @@ def measured(name: str, robots: int, faults: int) -> list[dict[str, Any]]:
     healthy = [member(name, number) for number in range(robots)]
     broken = {words: [member(name, number, fault) for number in range(faults)] for words, fault in FAULTS.items()}
     print(f"{name}: {robots + faults * len(FAULTS)} robots reduced in {time.perf_counter() - begun:.0f} s", flush=True)
-    rows = []
+    rows, known = [], spreads_of(name, healthy[:200])
     for size in SIZES:
         groups = [healthy[k : k + size] for k in range(0, robots - size + 1, size)]
         listed = np.concatenate([compared(base, group, LEVEL)[2] < LEVEL for group in groups])
         row: dict[str, Any] = {"type": name, "size": size, "robots": len(listed), "false": float(np.mean(listed))}
+        row["drawn"] = drawn(known, size, DRAWN)
         for words, (kind, joint, _) in FAULTS.items() if size <= LARGEST else ():
             found, named = [], []
             wanted = type_of(name).joints[joint].name if kind != "load" else ""
@@ -219,14 +244,15 @@ def large(robots: int) -> dict[str, Any]:
 
 def table(rows: list[dict[str, Any]]) -> str:
     """Return the figures as Markdown."""
-    lines = ["| type | robots in a fleet | false alarms | " + " | ".join(FAULTS) + " |"]
-    lines.append("|---|---:|---:|" + "---:|" * len(FAULTS))
+    lines = ["| type | robots in a fleet | false alarms | of drawn estimates | " + " | ".join(FAULTS) + " |"]
+    lines.append("|---|---:|---:|---:|" + "---:|" * len(FAULTS))
     for row in rows:
-        deviation = 100 * np.sqrt(LEVEL * (1 - LEVEL) / row["robots"])
+        errors = [100 * np.sqrt(LEVEL * (1 - LEVEL) / count) for count in (row["robots"], DRAWN)]
         cells = [
             f"{100 * row[words][0]:.0f} % ({100 * row[words][1]:.0f} %)" if words in row else "" for words in FAULTS
         ]
-        alarms = f"{100 * row['false']:.1f} % (± {deviation:.1f})"
+        shares = (row["false"], row["drawn"])
+        alarms = " | ".join(f"{100 * share:.1f} % (± {error:.1f})" for share, error in zip(shares, errors))
         lines.append(f"| {row['type']} | {row['size']} | {alarms} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -244,7 +270,8 @@ def write_docs(rows: list[dict[str, Any]]) -> None:
     for name, style in zip(SPREADS, ("o-", "s--")):
         own = [row for row in rows if row["type"] == name]
         sizes = [row["size"] for row in own]
-        left.plot(sizes, [100 * row["false"] for row in own], style, color="#1b62b0", label=name)
+        left.plot(sizes, [100 * row["false"] for row in own], style, color="#1b62b0", label=f"{name}, from logs")
+        left.plot(sizes, [100 * row["drawn"] for row in own], style, color="#c8553d", label=f"{name}, drawn")
         for words, colour in zip(FAULTS, ("#2a6fbb", "#8a5fb5", "#3d8c57", "#c8553d")):
             label = words if name == "two joints" else None
             known = [row for row in own if words in row]
