@@ -6,7 +6,8 @@ A case is a robot, an effect (truth_effects.py) and a seed. Three runs of other 
 are logged and identified one by one, with default settings and with plain friction terms, which leave the effect out of
 the model. Asked is whether two estimates differ by what is stated (`md.compare_estimates`, share within 1.96), also if
 nothing were common (difference over the root of both variances), whether the truth lies within 1.96 deviations, and
-whether 95 % of the torques of the other runs lie within the interval that `Estimate.predict_std` gives.
+whether 95 % of the torques of the other runs lie within the interval that `Estimate.predict_std` gives; where friction
+drifts, also that of a model of two of the runs.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from threadpoolctl import threadpool_limits
 import minidyn as md
 from alarm_logs import Array, Log, motion_log, true_robot
 from minidyn.identification.friction.choose import seen
+from minidyn.recording.lazy import concatenate
 from minidyn.recording.ready import ready
 from truth_effects import EFFECTS, along, planted
 
@@ -114,7 +116,21 @@ def work(task: tuple[str, str, int]) -> dict[str, Any]:
                     covered.append(float(np.mean(left <= 1.96 * estimate.predict_std(run))))
             row["between"][setting], row["truth"][setting], row["torque"][setting] = between, off, covered
             row["whole"][setting], row["shares"][setting] = whole, shares
+        row["logs"] = of_two_logs(logs) if EFFECTS[effect].later is not None else []
     return row
+
+
+def of_two_logs(logs: list[Log]) -> list[float]:
+    """Return the part of each run's torques within the interval of a model of the others, friction of each its own."""
+    covered = []
+    raw = [md.Recording(log.t, log.q, log.tau, log.dq, joint_names=log.file.joint_names) for log in logs]
+    for left_out, log in enumerate(logs):
+        fitted = concatenate([one for k, one in enumerate(raw) if k != left_out])
+        estimate = md.identify(log.file, fitted, friction_per="log")
+        run = measured(log, estimate)
+        left = np.abs(np.asarray(run.tau) - seen(estimate, run.info.get("cutoff")).predict(run))
+        covered.append(float(np.mean(left <= 1.96 * estimate.predict_std(run))))
+    return covered
 
 
 def share(values: Any, limit: float = 1.96) -> float:
@@ -137,6 +153,9 @@ def table(rows: list[dict[str, Any]]) -> str:
         shares = f"{100 * share(z):.1f} % | {sizes[0]:.2f} | {100 * share(whole):.1f} % | {sizes[1]:.2f} | "
         shares += f"{100 * share(off):.1f} % | {f'{100 * np.mean(torque):.1f} %' if torque and name != 'all' else '-'}"
         lines.append(f"| {name} | {setting} | {shares} |")
+        more = [value for row in own for value in row.get("logs", [])]
+        if more and name != "all" and setting == list(SETTINGS)[-1]:
+            lines.append(f'| {name} | two logs, friction_per="log" | - | - | - | - | - | {100 * np.mean(more):.1f} % |')
     return "\n".join(lines)
 
 
