@@ -189,10 +189,10 @@ def drawn(known: Comparison, size: int, robots: int) -> float:
 
 
 @single_thread()
-def measured(name: str, robots: int, faults: int) -> list[dict[str, Any]]:
+def measured(name: str, robots: int, faults: int, first: int = 0) -> list[dict[str, Any]]:
     """Return the figures of a type, one row for each size of fleets."""
     base, begun = base_of(name), time.perf_counter()
-    healthy = [member(name, number) for number in range(robots)]
+    healthy = [member(name, first + number) for number in range(robots)]
     broken = {words: [member(name, number, fault) for number in range(faults)] for words, fault in FAULTS.items()}
     print(f"{name}: {robots + faults * len(FAULTS)} robots reduced in {time.perf_counter() - begun:.0f} s", flush=True)
     rows, known = [], spreads_of(name, healthy[:200])
@@ -247,12 +247,14 @@ def table(rows: list[dict[str, Any]]) -> str:
     lines = ["| type | robots in a fleet | false alarms | of drawn estimates | " + " | ".join(FAULTS) + " |"]
     lines.append("|---|---:|---:|---:|" + "---:|" * len(FAULTS))
     for row in rows:
-        errors = [100 * np.sqrt(LEVEL * (1 - LEVEL) / count) for count in (row["robots"], DRAWN)]
+        errors = [100 * np.sqrt(LEVEL * (1 - LEVEL) / count) for count in (row.get("robots", 1), DRAWN)]
         cells = [
             f"{100 * row[words][0]:.0f} % ({100 * row[words][1]:.0f} %)" if words in row else "" for words in FAULTS
         ]
-        shares = (row["false"], row["drawn"])
-        alarms = " | ".join(f"{100 * share:.1f} % (± {error:.1f})" for share, error in zip(shares, errors))
+        shares = (row.get("false"), row["drawn"])
+        alarms = " | ".join(
+            "" if share is None else f"{100 * share:.1f} % (± {error:.1f})" for share, error in zip(shares, errors)
+        )
         lines.append(f"| {row['type']} | {row['size']} | {alarms} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -270,7 +272,9 @@ def write_docs(rows: list[dict[str, Any]]) -> None:
     for name, style in zip(SPREADS, ("o-", "s--")):
         own = [row for row in rows if row["type"] == name]
         sizes = [row["size"] for row in own]
-        left.plot(sizes, [100 * row["false"] for row in own], style, color="#1b62b0", label=f"{name}, from logs")
+        left.plot(
+            sizes, [100 * row.get("false", np.nan) for row in own], style, color="#1b62b0", label=f"{name}, from logs"
+        )
         left.plot(sizes, [100 * row["drawn"] for row in own], style, color="#c8553d", label=f"{name}, drawn")
         for words, colour in zip(FAULTS, ("#2a6fbb", "#8a5fb5", "#3d8c57", "#c8553d")):
             label = words if name == "two joints" else None
@@ -293,6 +297,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--robots", type=int, default=1500, help="healthy robots of each type")
     parser.add_argument("--faults", type=int, default=50, help="robots of each fault")
+    parser.add_argument(
+        "--first", type=int, default=0, help="number of the first healthy robot: others from the same type"
+    )
     parser.add_argument("--docs", action="store_true", help="write table and figure of docs/clusters.md")
     parser.add_argument("--json", type=Path, help="file to keep all numbers in; where it exists they are read from it")
     parser.add_argument("--large", type=int, help="run one fleet of so many robots from files instead")
@@ -303,7 +310,7 @@ def main() -> None:
     if given.json and given.json.exists():
         rows = json.loads(given.json.read_text())
     else:
-        rows = [row for name in SPREADS for row in measured(name, given.robots, given.faults)]
+        rows = [row for name in SPREADS for row in measured(name, given.robots, given.faults, given.first)]
         if given.json:
             given.json.write_text(json.dumps(rows))
     print(table(rows))
