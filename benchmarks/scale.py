@@ -1,15 +1,17 @@
 """How identification scales over processes, and that memory stays flat: the figures of docs/clusters.md.
 
-    python benchmarks/scale.py workers --hours 2 --workers 1,2       # logs in files, read by so many processes
+    python benchmarks/scale.py workers --hours 2 --workers 1,2       # logs in files, read by so many processes; phases
     python benchmarks/scale.py rates --hours 1                       # one process: seconds an hour of log, bytes read
     python benchmarks/scale.py files --files 10000 --workers 2       # memory of the driver with many small files
     python benchmarks/scale.py soak --samples 1e9 --workers 2        # samples made on the fly, as if from files
     python benchmarks/scale.py tasks                                 # what one task of an executor costs
 
-Each prints one line of JSON. Logs are those of `long_log.py`, a 7-joint arm at 1 kHz, in files of a quarter of an hour.
-The first identification in a pool starts and compiles; the second is measured. Processor seconds of the driver and of
-its workers are told apart: (driver + workers) / (driver + workers / n) is what n processors can bring at the most, as
-if all of them waited while the driver works.
+Each prints one line of JSON. Logs are those of `long_log.py`, a 7-joint arm at 1 kHz, in files of a quarter of an hour:
+an hour of different ones, longer logs are links to them. A first identification in a pool starts and compiles; the
+second is measured. Processor seconds of the driver and of its workers are told apart: (driver + workers) / (driver +
+workers / n) is what n processors can bring at the most, as if all of them waited while the driver works. `limits` is
+what the machine brings: the tasks of an hour by processes that share nothing but its memory. `phases` says when no task
+ran, and of each pass how long workers were idle (`watched.py`).
 """
 
 from __future__ import annotations
@@ -32,9 +34,11 @@ from typing import Any
 import numpy as np
 
 from long_log import _ENCODER, _NOISE, RATE, robot_of_log
+from watched import Watched, at_once, machine, phases
 
 OWN: dict[str, Any] = {"friction": "own", "rotor_inertia": None, "consistent": False}
 _FILE = 900  # s of one file
+_KINDS = 4  # contents of files: more names have the same
 _BLOCK = 1 << 16  # samples that a made-up run repeats
 _SAMPLE = 8.0 / 3600 / 1000  # s of processor time for a sample of a raw log, all in
 _PASSES = 4  # tasks for each chunk: prepared, thinned, reduced, its scores summed
@@ -87,15 +91,16 @@ def timed(log: Any, executor: Executor | None) -> tuple[float, Any]:
     return time.perf_counter() - start, found
 
 
-def of_workers(log: Any, count: int) -> dict[str, Any]:
-    """Return time, processor time and memory with so many worker processes."""
+def of_workers(log: Sequence[Path], count: int) -> dict[str, Any]:
+    """Return time, processor time and memory with so many worker processes, and where the time went."""
     from minidyn.recording.engine import Workers
 
     with Workers(count) as pool:
-        cold, _ = timed(log, pool)
+        cold, _ = timed(log[: max(4, count)], pool)  # starts the processes and compiles
         before, own = dict(pool.map(processor_of, range(8 * count))), time.process_time()
-        warm, found = timed(log, pool)
-        driver = time.process_time() - own
+        watched, begin = Watched(pool), time.monotonic()
+        warm, found = timed(log, watched)
+        end, driver = time.monotonic(), time.process_time() - own
         after = dict(pool.map(processor_of, range(8 * count)))
         peaks = dict(pool.map(peak_of, range(8 * count)))
     work = sum(after[worker] - before.get(worker, 0.0) for worker in after)
@@ -109,30 +114,62 @@ def of_workers(log: Any, count: int) -> dict[str, Any]:
         "worker_megabytes": round(max(peaks.values())),
         "driver_megabytes": round(peak()),
         "beta": fingerprint(found),
+        "phases": phases(watched.spans, begin, end, count),
     }
 
 
-def workers(hours: float, counts: Sequence[int], ending: str) -> dict[str, Any]:
-    """Measure logs in files."""
+def limits(log: Sequence[Path], counts: Sequence[int]) -> dict[str, Any]:
+    """Return how many times one process so many do, each with the tasks of a log to itself and without a driver."""
+    from minidyn.recording.engine import Here
+
+    watched = Watched(Here(), holding=True)
+    timed(log, watched)
+    found = {count: at_once(watched.tasks, count) for count in sorted({1, *counts})}
+    return {
+        str(count): {"times_one": round(count * found[1][0] / wall, 2), "seconds": round(wall, 2)}
+        | {"processor_seconds_a_process": round(own, 2)}
+        for count, (wall, own) in found.items()
+    }
+
+
+def workers(hours: float, counts: Sequence[int], ending: str, minutes: float, alone: bool) -> dict[str, Any]:
+    """Measure logs in files: an hour of different ones, which has as many names as the log has hours.
+
+    Where all runs would take longer than some minutes the log is shorter.
+    """
+    start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        files = []
-        for number in range(max(1, round(hours * 3600 / _FILE))):
-            files.append(Path(folder) / f"{number:04d}.{ending}")
-            made(_FILE, number % 4).save(files[-1])
-        size = sum(file.stat().st_size for file in files)
-        alone = timed(files, None)[0]
-        begun = time.process_time()
-        second, found = timed(files, None)
-        spent = time.process_time() - begun
+        kinds = [Path(folder) / f"kind{number}.{ending}" for number in range(_KINDS)]
+        for number, kind in enumerate(kinds):
+            made(_FILE, number).save(kind)
+        about = {"machine": machine(), "limits": limits(kinds, counts)}
+        share = sum(1.0 / count for count in counts) + (1.0 if alone else 0.0)
+        hour = float(about["limits"]["1"]["seconds"]) / (_KINDS * _FILE / 3600)
+        most = (60 * minutes - (time.monotonic() - start) - 10 * len(counts)) / (1.2 * hour * share)
+        count = max(_KINDS, round(min(hours, most) * 3600 / _FILE))
+        files = [Path(folder) / f"{number:05d}.{ending}" for number in range(count)]
+        for number, file in enumerate(files):
+            os.link(kinds[number % _KINDS], file)
         runs = [of_workers(files, count) for count in counts]
+        about |= {"this_process": _alone(files)} if alone else {}
+        size = sum(file.stat().st_size for file in files)
     return {
         "hours": len(files) * _FILE / 3600,
         "files": len(files),
         "bytes": size,
-        "this_process": {"first_seconds": round(alone, 2), "seconds": round(second, 2)}
-        | {"processor_seconds": round(spent, 2), "beta": fingerprint(found)},
+        "times_first_run": {run["workers"]: round(runs[0]["seconds"] / run["seconds"], 2) for run in runs},
+        **about,
         "runs": runs,
     }
+
+
+def _alone(files: Sequence[Path]) -> dict[str, Any]:
+    """Measure the same in this process, without workers."""
+    timed(list(files[:_KINDS]), None)
+    begun = time.process_time()
+    seconds, found = timed(list(files), None)
+    spent = time.process_time() - begun
+    return {"seconds": round(seconds, 2), "processor_seconds": round(spent, 2), "beta": fingerprint(found)}
 
 
 def rates(hours: float) -> dict[str, Any]:
@@ -304,10 +341,12 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=10_000)
     parser.add_argument("--samples", type=float, default=1e9)
     parser.add_argument("--ending", default="parquet")
+    parser.add_argument("--minutes", type=float, default=60.0, help="of all runs of `workers`; the log is shortened")
+    parser.add_argument("--alone", action="store_true", help="measure `workers` without any, too")
     given = parser.parse_args()
     counts = [int(word) for word in given.workers.split(",")]
     if given.what == "workers":
-        print(json.dumps(workers(given.hours, counts, given.ending)))
+        print(json.dumps(workers(given.hours, counts, given.ending, given.minutes, given.alone)))
     elif given.what == "rates":
         print(json.dumps(rates(given.hours)))
     elif given.what == "files":

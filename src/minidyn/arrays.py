@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,25 @@ def single_thread() -> Iterator[None]:
             _LIMITED[0] -= 1
             if _LIMITED[0] == 0:
                 _HELD.pop().__exit__(None, None, None)
+
+
+_ALONE = ContextVar("alone", default=False)
+
+
+@contextmanager
+def one_processor() -> Iterator[None]:
+    """Return a context for a task among others: BLAS, and who reads files, use one thread."""
+    token = _ALONE.set(True)
+    try:
+        with single_thread():
+            yield
+    finally:
+        _ALONE.reset(token)
+
+
+def may_thread() -> bool:
+    """Whether threads may be started beside this one: not in a task."""
+    return not _ALONE.get()
 
 
 @cache
@@ -112,6 +132,12 @@ def plain_values(value: Any, *, finite: bool = False) -> Any:
 def frozen(values: ArrayLike) -> Array:
     """Return a copy as an array that cannot be written to."""
     array = np.array(values, dtype=float)
+    array.setflags(write=False)
+    return array
+
+
+def given_away(array: Array) -> Array:
+    """Return an array that its maker writes to no more, marked so: a recording need not copy it."""
     array.setflags(write=False)
     return array
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Protocol, TypeVar
 
-from minidyn.arrays import single_thread
+from minidyn.arrays import one_processor
 from minidyn.errors import MinidynError, UnknownName, WorkerFailed, WrongArgument, optional
 from minidyn.notices import Notice
 from minidyn.recording.lazy import LEFT_OUT, ON_ERROR, AnyRecording, LazyRecording
@@ -83,7 +83,7 @@ class Task:
         """Return what the function makes of the chunk, and a sketch of what was read for it."""
         made = None if empty is None else empty.like()
         try:
-            with single_thread(), collecting(made):
+            with one_processor(), collecting(made):
                 return self.function(chunk, row, None), made
         except MinidynError as error:
             return _Failure(str(error)), None

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, overload
 
 import numpy as np
 
+from minidyn.arrays import given_away
 from minidyn.errors import MinidynError
 from minidyn.notices import Notice, act
 from minidyn.recording.recording import SIGNALS, Recording, without_sketch
@@ -345,14 +346,14 @@ def concatenate(recordings: Iterable[AnyRecording]) -> AnyRecording:
     offsets = accumulate(map(len, parts), initial=0)
     starts = [offset + start for offset, part in zip(offsets, parts) for start in part.starts]
     whole: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in parts])
+        name: given_away(np.concatenate([getattr(part, name) for part in parts]))
         if all(name in part.signals for part in parts)
         else None
         for name in SIGNALS
     }
     shared = set(parts[0].telemetry).intersection(*(part.telemetry for part in parts))
     return Recording(
-        np.concatenate([part.t for part in parts]),
+        given_away(np.concatenate([part.t for part in parts])),
         **whole,
         joint_names=first.joint_names,
         starts=starts,

@@ -153,9 +153,9 @@ class Recording:
         ):
             object.__setattr__(self, attribute, value)
         for number, (begin, end) in enumerate(self._bounds):
-            steps = np.diff(self.t[begin:end])
-            if np.any(steps < 0):
-                at = begin + int(np.argmax(steps < 0)) + 1
+            falls = times[begin + 1 : end] < times[begin : end - 1]
+            if falls.any():
+                at = begin + int(np.argmax(falls)) + 1
                 raise DescriptionError(
                     f"t: time runs backwards at sample {at} of run {number + 1} ({self.t[at - 1]:.6g} s, then "
                     f"{self.t[at]:.6g} s); a new run begins with a new start"

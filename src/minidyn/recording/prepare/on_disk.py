@@ -221,6 +221,10 @@ class PreparedRun:
 
     def tiles(self, samples: int, begin: int, end: int) -> Iterator[Recording]:
         """Yield the prepared samples from `begin` to `end`, at most `samples` at a time."""
+        if self.threads == 1:  # a worker takes one processor: reading and filtering take turns
+            for window in self._windows(begin, end):
+                yield from chain.from_iterable(piece.tiles(samples) for piece in self._middle(*window))
+            return
         under_way: deque[Future[list[Recording]]] = deque()
         pool = ThreadPoolExecutor(self.threads)
         try:

@@ -245,7 +245,10 @@ def _counted(run: Recording, again: NDArray[np.bool_]) -> tuple[Recording, int, 
 def unwrapped(q: Array) -> tuple[Array, list[int]]:
     """Return positions (N, n) of one run without jumps of 2π, and the joints that had some."""
     turned: list[int] = []
-    far = np.any(np.abs(np.nan_to_num(np.diff(q, axis=0))) > math.pi, axis=0)
+    steps = np.diff(q, axis=0)
+    if len(steps) and -math.pi <= steps.min() and steps.max() <= math.pi:  # nearly always
+        return q, turned
+    far = np.any(np.abs(steps) > math.pi, axis=0)
     for joint in np.flatnonzero(far):
         good = np.isfinite(q[:, joint])
         steps = np.diff(q[good, joint])

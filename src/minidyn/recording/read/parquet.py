@@ -12,6 +12,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar
 
+from minidyn.arrays import may_thread
 from minidyn.errors import DescriptionError, MinidynError, optional
 from minidyn.notices import Notice
 from minidyn.recording.read.tables import WIDEST, Columns, LogTable, check_unpacked, numbers, own_notes
@@ -89,7 +90,8 @@ class ParquetTable(LogTable):
                     groups.append(group)
                 row += rows
             row = skipped
-            for batch in file.iter_batches(min(samples, 1 << 20), row_groups=groups, columns=wanted):
+            threads, size = may_thread(), min(samples, 1 << 20)
+            for batch in file.iter_batches(size, row_groups=groups, columns=wanted, use_threads=threads):
                 low, high = max(begin - row, 0), min(stop - row, batch.num_rows)
                 row += batch.num_rows
                 if low < high:

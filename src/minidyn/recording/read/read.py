@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 import numpy as np
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, given_away
 from minidyn.errors import DescriptionError, MissingFile, UnknownName, reading
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.model.robot import Robot
@@ -37,7 +37,15 @@ from minidyn.recording.read.mapping import (
 from minidyn.recording.read.mat import mat_table
 from minidyn.recording.read.parquet import ParquetTable, alike
 from minidyn.recording.read.places import files_of
-from minidyn.recording.read.tables import TIME_ORIGIN, Columns, JoinedTable, LogTable, NpzTable, StoredTable
+from minidyn.recording.read.tables import (
+    TIME_ORIGIN,
+    Columns,
+    JoinedTable,
+    LogTable,
+    NpzTable,
+    StoredTable,
+    side_by_side,
+)
 from minidyn.recording.recording import SIGNALS, Recording
 from minidyn.recording.sketch import info_of
 
@@ -326,15 +334,15 @@ class _Source:
         def gathered(groups: Mapping[str, Sequence[str]]) -> dict[str, Array]:
             zeros = np.zeros(len(next(iter(columns.values()))))  # of a joint without known torque
             return {
-                key: np.column_stack([columns[name] if name else zeros for name in names])
-                for key, names in groups.items()
+                key: side_by_side([columns[name] if name else zeros for name in names]) for key, names in groups.items()
             }
 
         raw = gathered(self.binding.signals)
         values: dict[str, Any] = {"tau": None} | {name: self.convert.apply(name, raw[name]) for name in raw}
         t, more = self.times(columns, row, len(values["q"])), gathered(self.binding.telemetry)
         about: dict[str, Any] = {"starts": starts, "telemetry": more, "prepared": self.table.prepared}
-        return Recording(t, **values, joint_names=self.binding.joints, **about)
+        fresh = {name: None if array is None else given_away(array) for name, array in values.items()}
+        return Recording(t, **fresh, joint_names=self.binding.joints, **about)
 
     def times(self, columns: Columns, row: int, rows: int) -> Array:
         """Return the times (N,) of a batch that begins at a row, s; one that is no number is an error."""
