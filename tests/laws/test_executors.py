@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -398,44 +399,67 @@ def test_a_study_says_who_reads_and_goes_on(two_links, tmp_path, monkeypatch) ->
         md.run_study(study)
 
 
+_DRIVER = """
+import os, pickle, signal, sys
+import minidyn as md
+from minidyn.recording import lazy
+from minidyn.recording.prepare import spool
+robot, logs, lazy.CHUNK, options = pickle.load(open(sys.argv[1], "rb"))
+written, left = spool._written, [2]
+def deadly(tiles, write):
+    for piece in written(tiles, write):
+        if not left[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield piece
+    left[0] -= 1
+spool._written = deadly
+md.identify(robot, md.read_recording(logs, robot, lazy=True), **options)
+"""
+
+
 def test_a_driver_that_was_killed_goes_on(logs, alone, tmp_path, monkeypatch) -> None:
-    """What was prepared is not read again; other settings, and changed files, are other work."""
-    write, read = spool._Chunk.write, []
+    """What was prepared is not read again; other settings, and other contents of files, are other work."""
+    write, read, keep = spool._Chunk.write, [], tmp_path / "kept"
+    (tmp_path / "task").write_bytes(pickle.dumps((arm(), logs, lazy.CHUNK, OWN | {"keep": keep})))
+    ended = subprocess.run([sys.executable, "-c", _DRIVER, str(tmp_path / "task")], check=False)
+    assert ended.returncode == -signal.SIGKILL  # in the middle of the third chunk
+    assert len(list(keep.glob("*.json"))) == 2
 
     def counted(chunk):
-        if len(read) == deadly:
-            raise Killed
         read.append(chunk.run.files)
         return write(chunk)
 
     monkeypatch.setattr(spool._Chunk, "write", counted)
-    deadly, keep = 2, tmp_path / "kept"
-    with pytest.raises(Killed):
-        identified(logs, keep=keep)
-    read, deadly, before = [], -1, read
     assert_equal(alone, identified(logs, keep=keep))
     pieces = len(list(keep.glob("*.json")))
-    assert len(before) == 2
     assert len(read) == pieces - 2
     read = []
     assert_equal(alone, identified(logs, keep=keep, executor=Shuffled()))  # whoever reads
     assert read == []
     some = next(keep.glob("*.json"))
     some.write_text("{")  # broken, or cut off
-    some = next(path for path in keep.iterdir() if path.suffix != ".json" and path.stem != some.stem)
-    some.write_bytes(b"0")
+    next(path for path in keep.glob("*.json") if path != some).with_suffix("").write_bytes(b"0")
     assert_equal(alone, identified(logs, keep=keep))
     assert len(read) == 2
-    os.utime(logs[2], ns=(1, 1))
+    os.utime(logs[2], ns=(1, 1))  # touched, and copied back: it holds what it held
     assert_equal(alone, identified(logs, keep=keep))
+    assert len(read) == 2
+    held, size = logs[2].read_bytes(), logs[2].stat().st_size
+    logs[2].write_bytes(
+        held.replace(b"parquet-cpp-arrow", b"parquet-cpp-Arrow")
+    )  # of the same length, and written at the same time
+    os.utime(logs[2], ns=(1, 1))
+    assert logs[2].stat().st_size == size
+    identified(logs, keep=keep)
+    logs[2].write_bytes(held)
     assert read[2:] == [(str(logs[2]),)]
 
 
-def test_hashes_of_work_are_those_of_every_process(logs) -> None:
+def test_hashes_of_work_are_those_of_every_process(logs, tmp_path) -> None:
     log = md.prepare(arm(), md.read_recording(logs, arm(), lazy=True), cutoff=12.0)
     again = pickle.loads(pickle.dumps(log.parts))
     other = md.prepare(arm(), md.read_recording(logs, arm(), lazy=True), cutoff=13.0).parts
-    hashes = [[spool.hash_of(part) for part in parts] for parts in (log.parts, again, other)]
+    hashes = [[spool.hash_of(tmp_path, part) for part in parts] for parts in (log.parts, again, other)]
     assert hashes[0] == hashes[1]
     assert len({*hashes[0], *hashes[2]}) == 2 * len(log.parts)
 

@@ -13,10 +13,11 @@ import pytest
 import minidyn as md
 from bags import messages, write_bag
 from minidyn.app.study.file import read_study
-from minidyn.app.study.store import hash_of, held
+from minidyn.app.study.store import held
 from minidyn.errors import DescriptionError, Unforeseen
 from minidyn.files import _machine
 from minidyn.recording.read import bag, tables
+from minidyn.recording.read.places import content_hash
 
 N = 20
 T = np.arange(N) / 100
@@ -208,7 +209,7 @@ def test_whole_file_systems_and_devices_are_no_logs(tmp_path: Path) -> None:
         md.run_study(path)
     if os.path.exists("/dev/zero"):
         with pytest.raises(DescriptionError, match="a device"):
-            hash_of(Path("/dev/zero"))
+            content_hash(Path("/dev/zero"))
 
 
 def test_a_study_that_another_process_runs(tmp_path: Path) -> None:

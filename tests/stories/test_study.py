@@ -18,9 +18,10 @@ from click.testing import CliRunner, Result
 import minidyn as md
 from minidyn.app.cli.main import main
 from minidyn.app.study import schema as study_schema
-from minidyn.app.study.store import hash_of, write_step
+from minidyn.app.study.store import write_step
 from minidyn.errors import MinidynError
 from minidyn.identification.estimate import Estimate
+from minidyn.recording.read.places import content_hash
 from minidyn.simulation.named_laws import named_law, simulated
 
 STUDY = """\
@@ -115,9 +116,9 @@ def test_results_are_where_they_belong(finished: Path) -> None:
 
 def test_the_record_tells_where_a_result_came_from(finished: Path) -> None:
     record = json.loads((finished / "study" / "validate" / "provenance.json").read_text())
-    assert record["inputs"]["test"]["files"] == [{"file": "test.csv", "sha256": hash_of(finished / "test.csv")}]
+    assert record["inputs"]["test"]["files"] == [{"file": "test.csv", "sha256": content_hash(finished / "test.csv")}]
     assert record["inputs"]["test"]["part"] == [0.25, 1.0]
-    assert record["results"] == {"validation.json": hash_of(finished / "study" / "validate" / "validation.json")}
+    assert record["results"] == {"validation.json": content_hash(finished / "study" / "validate" / "validation.json")}
     assert record["versions"]["minidyn"] == md.__version__
     assert set(record["after"]) == {"identify", "simulate-fit"}
     assert (record["seed"], record["step"]) == (3, "validate")

@@ -16,13 +16,14 @@ from minidyn import __version__
 from minidyn.app.job import Log
 from minidyn.app.study.file import Step, Study, read_study
 from minidyn.app.study.steps import MAKERS, Context
-from minidyn.app.study.store import code_hash, hash_of, held, key_of, recorded, refuse_others, work_of, write_step
+from minidyn.app.study.store import code_hash, held, key_of, recorded, refuse_others, work_of, write_step
 from minidyn.errors import DescriptionError, MinidynError, UnknownName
 from minidyn.formats.load import load
 from minidyn.model.robot import Robot
 from minidyn.notices import notices_json
 from minidyn.recording.engine import executor_of
 from minidyn.recording.read.mapping import mapped_coupling
+from minidyn.recording.read.places import content_hash
 from minidyn.recording.ready import with_mapped_coupling
 
 
@@ -191,8 +192,8 @@ def _facts(context: Context, step: Step, keys: Mapping[str, str]) -> dict[str, A
     prior, path = step.settings.get("prior"), Path(study.robot_path(study.robot))
     other = {"prior": load(study.robot_path(prior)).fingerprint} if isinstance(prior, str) else {}
     if path.is_file():  # exports copy from it what the fingerprint does not know, such as meshes
-        other["sha256"] = hash_of(path)
-    known = {one: hash_of(study.path.parent / one) for one in step.settings.get("after", ()) if one != "identify"}
+        other["sha256"] = content_hash(path)
+    known = {one: content_hash(study.path.parent / one) for one in step.settings.get("after", ()) if one != "identify"}
     return {
         "step": step.name,
         "version": __version__,
@@ -211,5 +212,7 @@ def _input(study: Study, log: Log) -> dict[str, Any]:
     """Return what a log is: its files, by name and content, and how they are read."""
     folder = study.path.parent
     measured = () if log.step else log.files  # what a step simulates, that step's key says
-    files = [{"file": Path(os.path.relpath(file, folder)).as_posix(), "sha256": hash_of(file)} for file in measured]
+    files = [
+        {"file": Path(os.path.relpath(file, folder)).as_posix(), "sha256": content_hash(file)} for file in measured
+    ]
     return {"files": files, "mapping": dict(log.reading), "part": list(log.part)}

@@ -16,18 +16,17 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from minidyn import __version__
 from minidyn.errors import DescriptionError
-from minidyn.files import new_folder, recorded_files, refuse_special
+from minidyn.files import new_folder, recorded_files
+from minidyn.recording.read.places import content_hash
 
 PROVENANCE = "provenance.json"
 """Name of the record in every step's folder."""
 
-_MOST_FILES = 10_000  # of a bag
 _LIBRARIES = ("numpy", "scipy", "llvmlite", "pyarrow", "rosbags", "mujoco")
 
 
@@ -54,27 +53,6 @@ def held(path: Path) -> Iterator[None]:
         except OSError:
             pass
         yield
-
-
-def hash_of(path: Path) -> str:
-    """Return the SHA-256 of a file, or of all files of a folder with their names (a ROS 2 bag is one)."""
-    digest = hashlib.sha256()
-    refuse_special(path, str(path))
-    try:
-        if path.is_dir():
-            found = list(islice(path.rglob("*"), _MOST_FILES + 1))
-            if len(found) > _MOST_FILES:
-                raise DescriptionError(
-                    f"{path}: a folder of more than {_MOST_FILES} files; expected a log, such as a bag"
-                )
-            for file in sorted(found):
-                if file.is_file():
-                    digest.update(f"{file.relative_to(path).as_posix()}\0{hash_of(file)}\n".encode())
-            return digest.hexdigest()
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        raise DescriptionError(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
 def key_of(content: Mapping[str, Any]) -> str:
@@ -107,7 +85,9 @@ def recorded(folder: Path, key: str) -> dict[str, Any] | None:
     """Return a step's record where it is up to date: same key, every file as it was written; else None."""
     try:
         record: dict[str, Any] = json.loads((folder / PROVENANCE).read_text(encoding="utf-8"))
-        same = record["key"] == key and all(hash_of(folder / name) == old for name, old in record["results"].items())
+        same = record["key"] == key and all(
+            content_hash(folder / name) == old for name, old in record["results"].items()
+        )
         return record if same else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, DescriptionError):
         return None
@@ -152,7 +132,7 @@ def write_step(
             "seconds": round((datetime.now(UTC) - begin).total_seconds(), 3),
             "versions": dict(versions()),
             "summary": summary,
-            "results": {path.relative_to(fresh).as_posix(): hash_of(path) for path in files},
+            "results": {path.relative_to(fresh).as_posix(): content_hash(path) for path in files},
         }
         (fresh / PROVENANCE).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return record

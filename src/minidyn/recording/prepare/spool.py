@@ -5,8 +5,9 @@ any more, whatever ends the program. Workers of an engine keep each chunk in a f
 with the driver; a worker that does not find one, on another machine, say, makes it again. Both lie where TMPDIR says.
 
 Where a folder is given to keep it (`Engine.keep`), chunks lie there under a hash of all that decides what they hold:
-how they are read and prepared, and name, size and time of change of their files. Who runs the same again, after the
-first driver was killed, finds what was done. Rows are plain numbers, and what is known of them JSON: none of it is run.
+how they are read and prepared, and names and contents of their files, which workers hash once (`content_of`). Who runs
+the same again, after the first driver was killed, finds what was done. Rows are plain numbers, and what is known of
+them JSON: none of it is run.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ from minidyn import __version__
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError
 from minidyn.files import write_atomically
-from minidyn.recording.lazy import LazyRecording, RunOnDisk
+from minidyn.recording.lazy import CHUNK, LazyRecording, RunOnDisk
 from minidyn.recording.prepare import segments
-from minidyn.recording.read.places import version_of
+from minidyn.recording.read.places import content_of
 from minidyn.recording.recording import SIGNALS, Recording
 from minidyn.recording.sketch import Sketch, collected, collecting, sketch_of
 
@@ -350,6 +351,8 @@ def _by_workers(recording: LazyRecording, progress: Callable[[int], None] | None
     runs: list[list[_Piece]] = [[] for _ in recording.parts]
     chunks: list[_Chunk] = []
     starts, row = recording.starts, 0
+    if folder.kept:  # each file is hashed once, however many chunks it has; what fails here fails below
+        list(engine.tried(partial(_hash_files, folder), recording.chunks(CHUNK)))
     for found, chunk, part in engine.tried(partial(_prepare_chunk, folder), recording.chunks(), empty):
         if sketch is not None and part is not None:
             sketch.merge(part)
@@ -369,13 +372,18 @@ def _by_workers(recording: LazyRecording, progress: Callable[[int], None] | None
     return _Chunks(kept, tuple(accumulate((chunk.count for chunk in kept[:-1]), initial=0)), folder), runs
 
 
+def _hash_files(folder: _Folder, chunk: LazyRecording, row: int, progress: object) -> None:
+    """Note the hashes of a chunk's files in the folder."""
+    hash_of(folder.path, chunk.parts)
+
+
 def _prepare_chunk(
     folder: _Folder, chunk: LazyRecording, row: int, progress: object
 ) -> list[tuple[_Chunk, list[_Piece]]]:
     """Prepare the samples of a chunk and keep them on this machine; return where, and what is to be known of them."""
     made = []
     for number, (run, begin, end) in enumerate(chunk.parts):
-        name = hash_of(chunk.joint_names, run, begin, end) if folder.kept else f"{row}-{number}"
+        name = hash_of(folder.path, chunk.joint_names, run, begin, end) if folder.kept else f"{row}-{number}"
         one = _Chunk(folder, name, chunk.n, run, begin, end)
         try:
             pieces = one.write() if not folder.kept else one.found() or one.keep()
@@ -385,14 +393,14 @@ def _prepare_chunk(
     return made
 
 
-def hash_of(*values: Any) -> str:
-    """Return a hash of all that values hold, the same in every process; of files name, size and time of change."""
+def hash_of(notes: Path, *values: Any) -> str:
+    """Return a hash of all that values hold, the same in every process; of files names and contents, noted there."""
     digest = hashlib.sha256(__version__.encode())
-    _add(digest.update, values)
+    _add(digest.update, values, notes)
     return digest.hexdigest()
 
 
-def _add(update: Callable[[bytes], object], value: Any, above: tuple[object, ...] = ()) -> None:
+def _add(update: Callable[[bytes], object], value: Any, notes: Path, above: tuple[object, ...] = ()) -> None:
     """Add a value, and what it holds, to a hash; `above` are the objects that hold it."""
     update(f"<{type(value).__qualname__}>".encode())
     if isinstance(value, str | bytes | int | float | complex | None):
@@ -400,17 +408,17 @@ def _add(update: Callable[[bytes], object], value: Any, above: tuple[object, ...
     elif isinstance(value, np.ndarray | np.generic):
         update(f"{value.dtype}{value.shape}".encode() + value.tobytes())
     elif isinstance(value, Mapping):
-        _add(update, tuple(value.items()), above)
+        _add(update, tuple(value.items()), notes, above)
     elif isinstance(value, tuple | list | range | set | frozenset):
         for one in sorted(value, key=repr) if isinstance(value, set | frozenset) else value:
-            _add(update, one, above)
+            _add(update, one, notes, above)
     elif isinstance(value, os.PathLike):
-        update(f"{value} {version_of(value)}".encode())
+        update(f"{value} {content_of(value, notes)}".encode())
     elif isinstance(value, type | FunctionType | BuiltinFunctionType):
         update(f"{value.__module__}.{value.__qualname__}".encode())
     elif isinstance(value, Sketch) or any(value is one for one in above):
         return  # what grows, and changes no sample; a table that holds a method of its own
     elif any("__reduce__" in vars(kind) for kind in type(value).__mro__[:-1]):  # it says what it is made of
-        _add(update, value.__reduce__(), (*above, value))
+        _add(update, value.__reduce__(), notes, (*above, value))
     else:
-        _add(update, vars(value), (*above, value))
+        _add(update, vars(value), notes, (*above, value))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from minidyn.errors import DescriptionError, optional
 from minidyn.files import new_folder
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.notices import notices_json
+from minidyn.recording.read.places import content_hash
 from minidyn.recording.read.read import log_files, read_recording
 from minidyn.recording.recording import Recording
 
@@ -70,7 +70,7 @@ def _write(file: Path, target: Path, robot: Any, reading: dict[str, Any]) -> Non
         "minidyn.notices": json.dumps(notices_json(log.notices)),
         "minidyn.prepared": json.dumps(log.prepared),
         "minidyn.robot": json.dumps(None if robot is None else robot.name),
-        "minidyn.source": json.dumps({"path": str(file), "sha256": _hash(file)}),
+        "minidyn.source": json.dumps({"path": str(file), "sha256": None if file.is_dir() else content_hash(file)}),
         "minidyn.reading": json.dumps(reading, default=str),
     }
     with new_folder(target.parent) as scratch, ExitStack() as stack:
@@ -90,11 +90,3 @@ def _write(file: Path, target: Path, robot: Any, reading: dict[str, Any]) -> Non
 
 def _columns(tile: Recording) -> dict[str, Any]:
     return {name: values for name, values in tile._columns().items() if name != "run"}
-
-
-def _hash(file: Path) -> str | None:
-    """Return the SHA-256 of a file; None of a folder."""
-    if file.is_dir():
-        return None
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

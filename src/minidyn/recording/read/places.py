@@ -8,21 +8,28 @@ nowhere.
 from __future__ import annotations
 
 import atexit
+import hashlib
 import os
+import re
 import shutil
 import tempfile
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
 from minidyn.errors import DescriptionError, MissingFile, optional
+from minidyn.files import refuse_special, write_atomically
 
 _PATTERN = frozenset("*?[")
 _WHERE_IT_LIES = (".parquet", ".pq")
+_MOST_FILES = 10_000  # of a bag
+_NOTED = re.compile(r"[0-9a-f]{64}")
 _BAGS = ("*.db3", "*.mcap", "*.bag", "metadata.yaml")
 
 
@@ -153,15 +160,50 @@ class RemoteFile:
             return system.open(path, mode, cache_type="none") if _ranged(system) else system.open(path, mode)
 
 
-def version_of(path: os.PathLike[str]) -> str:
-    """Return what changes when a file does: its size and when it was written, or what its file system says of it."""
+def content_hash(path: Path) -> str:
+    """Return the SHA-256 of a file, or of all files of a folder with their names (a ROS 2 bag is one)."""
+    digest = hashlib.sha256()
+    refuse_special(path, str(path))
+    try:
+        if path.is_dir():
+            found = list(islice(path.rglob("*"), _MOST_FILES + 1))
+            if len(found) > _MOST_FILES:
+                raise DescriptionError(
+                    f"{path}: a folder of more than {_MOST_FILES} files; expected a log, such as a bag"
+                )
+            for file in sorted(found):
+                if file.is_file():
+                    digest.update(f"{file.relative_to(path).as_posix()}\0{content_hash(file)}\n".encode())
+            return digest.hexdigest()
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise DescriptionError(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+def content_of(path: os.PathLike[str], notes: Path) -> str:
+    """Return what changes when the contents of a file do: their hash, or what a remote file system says of it.
+
+    The hash of a file of this machine is noted in a folder, under its name, size and times (written, and changed in any
+    way, which nobody can set). It is taken again where one of these is another.
+    """
     url = str(path)
-    if not is_remote(url):
-        about = os.stat(path)
-        return f"{about.st_size} {about.st_mtime_ns}"
-    system, place = _system(url)
-    with _naming(url):
-        return str(system.checksum(place))
+    if is_remote(url):
+        system, place = _system(url)
+        with _naming(url):
+            return str(system.checksum(place))
+    here = Path(path)
+    seen = [str(here.absolute())]
+    for file in sorted(here.rglob("*")) if here.is_dir() else [here]:
+        about = file.stat()
+        seen.append(f"{file.name} {about.st_size} {about.st_mtime_ns} {about.st_ctime_ns}")
+    note = notes / f"{hashlib.sha256(repr(seen).encode()).hexdigest()}.file"
+    with suppress(OSError, UnicodeError):
+        if _NOTED.fullmatch(noted := note.read_text(encoding="utf-8")):
+            return noted
+    found = content_hash(here)
+    write_atomically(note, found.encode())
+    return found
 
 
 def _ranged(system: Any) -> bool:
