@@ -151,6 +151,7 @@ def workers(hours: float, counts: Sequence[int], ending: str, minutes: float, al
         for number, file in enumerate(files):
             os.link(kinds[number % _KINDS], file)
         runs = [of_workers(files, count) for count in counts]
+        about["limits_after"] = limits(kinds, counts)  # whether the machine was the same all the time
         about |= {"this_process": _alone(files)} if alone else {}
         size = sum(file.stat().st_size for file in files)
     return {

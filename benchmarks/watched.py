@@ -11,6 +11,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import resource
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -29,6 +30,7 @@ class Span:
     begin: float
     end: float
     processor: float
+    system: float  # of which so many were the system's, not the program's
 
 
 class Clocked:
@@ -40,9 +42,11 @@ class Clocked:
 
     def __call__(self, *args: Any) -> tuple[Any, Span]:
         """Return what the task makes, and its times."""
-        begin, begun = time.monotonic(), time.process_time()
+        begin, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)
         found = self.task(*args)
-        return found, Span(self.__name__, begin, time.monotonic(), time.process_time() - begun)
+        after = resource.getrusage(resource.RUSAGE_SELF)
+        system = after.ru_stime - before.ru_stime
+        return found, Span(self.__name__, begin, time.monotonic(), after.ru_utime - before.ru_utime + system, system)
 
 
 @dataclass
@@ -89,6 +93,7 @@ def phases(spans: Sequence[Span], begin: float, end: float, workers: int) -> dic
         made.append(
             {"pass": name, "at": round(first - begin, 2), "tasks": len(own), "seconds": round(last - first, 2)}
             | {"processor": round(sum(span.processor for span in own), 2)}
+            | {"system": round(sum(span.system for span in own), 2)}
             | {"idle": round(workers * (last - first) - worked, 2), "tail": round(tail, 2)}
         )
     covered, reached = 0.0, begin

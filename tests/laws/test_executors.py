@@ -27,12 +27,15 @@ import minidyn as md
 from conftest import OWN, count
 from minidyn.app.cli.main import main
 from minidyn.app.study import run
+from minidyn.arrays import may_thread, one_processor
 from minidyn.errors import WorkerFailed
 from minidyn.identification.diagnostics.residuals import Residuals
 from minidyn.identification.rows import triangles
 from minidyn.recording import lazy
 from minidyn.recording.engine import Engine, Workers, executor_of
 from minidyn.recording.prepare import on_disk, spool
+from minidyn.recording.read.places import hash_of
+from minidyn.recording.read.tables import side_by_side
 
 _GROUP = 1 << 14
 identification = import_module("minidyn.identification.identify")
@@ -455,11 +458,37 @@ def test_a_driver_that_was_killed_goes_on(logs, alone, tmp_path, monkeypatch) ->
     assert read[2:] == [(str(logs[2]),)]
 
 
+def test_a_task_has_one_processor(logs, monkeypatch) -> None:
+    """What travels filters in its own thread, and reads files there, to the same bits."""
+    run, begin, end = md.prepare(arm(), md.read_recording(logs, arm(), lazy=True), cutoff=12.0).parts[2]
+    here = list(run.tiles(1 << 12, begin, end))
+    sent, asked = pickle.loads(pickle.dumps(run)), []
+    batches = pq.ParquetFile.iter_batches
+    monkeypatch.setattr(on_disk, "ThreadPoolExecutor", None)
+    monkeypatch.setattr(
+        pq.ParquetFile, "iter_batches", lambda *a, **k: asked.append(k["use_threads"]) or batches(*a, **k)
+    )
+    with one_processor():
+        there = list(sent.tiles(1 << 12, begin, end))
+    assert asked == [False]
+    assert may_thread()
+    assert [one.tau.tobytes() for one in here] == [one.tau.tobytes() for one in there]
+
+
+def test_columns_side_by_side() -> None:
+    table = np.random.default_rng(0).normal(size=(50, 6))
+    for columns in (table.T, table[:, 1:4].T, table[::2].T, table.T[::-1], table[:, :1].T, table.astype("f4").T):
+        made = side_by_side(list(columns))
+        np.testing.assert_array_equal(made, np.column_stack(list(columns)))
+        assert made.base is None
+        assert made.flags.c_contiguous
+
+
 def test_hashes_of_work_are_those_of_every_process(logs, tmp_path) -> None:
     log = md.prepare(arm(), md.read_recording(logs, arm(), lazy=True), cutoff=12.0)
     again = pickle.loads(pickle.dumps(log.parts))
     other = md.prepare(arm(), md.read_recording(logs, arm(), lazy=True), cutoff=13.0).parts
-    hashes = [[spool.hash_of(tmp_path, part) for part in parts] for parts in (log.parts, again, other)]
+    hashes = [[hash_of(tmp_path, part) for part in parts] for parts in (log.parts, again, other)]
     assert hashes[0] == hashes[1]
     assert len({*hashes[0], *hashes[2]}) == 2 * len(log.parts)
 

@@ -291,7 +291,7 @@ def ready(
     if isinstance(made, Recording):
         return made.with_numbers(needed, where)
     if not once and len(made.signals) == len(SIGNALS) and any(as_it_is_read(run) for run, _, _ in made.parts):
-        made = spooled(made, progress)
+        return spooled(made.changed(methodcaller("with_numbers", needed, where)), progress)  # looked at once
     return made.changed(methodcaller("with_numbers", needed, where))
 
 

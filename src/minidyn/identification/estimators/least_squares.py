@@ -45,6 +45,7 @@ from minidyn.recording.recording import Recording
 
 _HUBER = 1.345  # standard deviations beyond which a residual counts linearly: 95 % efficient for normal noise
 _SCORES = 1024  # samples whose scores are held at once
+_TILE = 8192  # samples, about, that are read for them: whole blocks, so that their sums are the same for any number
 _HEAD = 3 * PIECE  # samples that say how long residuals remember
 _MOST_BLOCKS = 50_000  # more say nothing more: those of a long recording are longer
 
@@ -187,7 +188,7 @@ def _scores(
     bend keeps its weight but adds nothing to the slope.
     """
     functions = base_functions(found.robot, found.base)
-    for piece in samples_of(recording, progress):
+    for piece in samples_of(recording, progress, max(_TILE // length, 1) * length):
         scaled = found.residual(piece) / found.scale**2
         if found.weight is not None:
             squared = found.weight(piece.arrays) ** 2

@@ -106,7 +106,7 @@ def _rates(recording: LazyRecording, wish: segments.Settings, notices: list[Noti
     parts = tuple((run, begin, min(end, begin + _HEAD)) for run, begin, end in recording.parts)
     heads = replace(recording, parts=parts)
     rates = []
-    for chunk in heads.each(partial(_rates_of, wish)):
+    for chunk in heads.each(partial(_rates_of, wish), size=_MANY * _HEAD):
         for rate, told in chunk:
             rates.append(rate)
             notices += told

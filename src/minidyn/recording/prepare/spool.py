@@ -5,7 +5,7 @@ any more, whatever ends the program. Workers of an engine keep each chunk in a f
 with the driver; a worker that does not find one, on another machine, say, makes it again. Both lie where TMPDIR says.
 
 Where a folder is given to keep it (`Engine.keep`), chunks lie there under a hash of all that decides what they hold:
-how they are read and prepared, and names and contents of their files, which workers hash once (`content_of`). Who runs
+how they are read and prepared, and names and contents of their files, which workers hash once (`places.py`). Who runs
 the same again, after the first driver was killed, finds what was done. Rows are plain numbers, and what is known of
 them JSON: none of it is run.
 """
@@ -13,35 +13,33 @@ them JSON: none of it is run.
 from __future__ import annotations
 
 import atexit
-import hashlib
 import json
 import os
 import shutil
 import tempfile
 import weakref
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from threading import Lock
-from types import BuiltinFunctionType, FunctionType
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from minidyn import __version__
-from minidyn.arrays import Array
+from minidyn.arrays import Array, given_away
 from minidyn.errors import DescriptionError
 from minidyn.files import write_atomically
 from minidyn.recording.lazy import CHUNK, LazyRecording, RunOnDisk
 from minidyn.recording.prepare import segments
-from minidyn.recording.read.places import content_of
+from minidyn.recording.read.places import hash_of
 from minidyn.recording.recording import SIGNALS, Recording
 from minidyn.recording.sketch import Sketch, collected, collecting, sketch_of
 
 _WRITE = 1 << 15  # samples asked for at once
+_READ = 1 << 11  # rows read at once: they stay in the cache until they are taken apart
 _ABOUT = ".json"  # ending of what is to be known of a chunk
 
 
@@ -73,10 +71,17 @@ class SpooledRun:
 
     def tiles(self, samples: int, begin: int, end: int) -> Iterator[Recording]:
         """Yield the samples from `begin` to `end` in pieces of at most `samples`."""
+        width = len(self.joint_names)
         for low in range(begin, end, samples):
-            table = self.store.rows(self.first + low, min(samples, end - low))
-            q, dq, ddq, tau = np.split(table[:, 1:], len(SIGNALS), axis=1)
-            yield Recording(table[:, 0], q, tau, dq, ddq, self.joint_names)
+            count = min(samples, end - low)
+            t, signals = np.empty(count), [np.empty((count, width)) for _ in SIGNALS]
+            for row in range(0, count, _READ):
+                table = self.store.rows(self.first + low + row, min(_READ, count - row))
+                t[row : row + _READ] = table[:, 0]
+                for number, values in enumerate(signals):
+                    values[row : row + _READ] = table[:, 1 + number * width : 1 + (number + 1) * width]
+            q, dq, ddq, tau = map(given_away, signals)
+            yield Recording(given_away(t), q, tau, dq, ddq, self.joint_names)
 
     def cuts(self, begin: int, end: int) -> Sequence[int]:
         """Return where chunks begin."""
@@ -391,34 +396,3 @@ def _prepare_chunk(
             raise _no_room(chunk, error) from None
         made.append((replace(one, count=sum(piece.rows for piece in pieces)), pieces))
     return made
-
-
-def hash_of(notes: Path, *values: Any) -> str:
-    """Return a hash of all that values hold, the same in every process; of files names and contents, noted there."""
-    digest = hashlib.sha256(__version__.encode())
-    _add(digest.update, values, notes)
-    return digest.hexdigest()
-
-
-def _add(update: Callable[[bytes], object], value: Any, notes: Path, above: tuple[object, ...] = ()) -> None:
-    """Add a value, and what it holds, to a hash; `above` are the objects that hold it."""
-    update(f"<{type(value).__qualname__}>".encode())
-    if isinstance(value, str | bytes | int | float | complex | None):
-        update(repr(value).encode())
-    elif isinstance(value, np.ndarray | np.generic):
-        update(f"{value.dtype}{value.shape}".encode() + value.tobytes())
-    elif isinstance(value, Mapping):
-        _add(update, tuple(value.items()), notes, above)
-    elif isinstance(value, tuple | list | range | set | frozenset):
-        for one in sorted(value, key=repr) if isinstance(value, set | frozenset) else value:
-            _add(update, one, notes, above)
-    elif isinstance(value, os.PathLike):
-        update(f"{value} {content_of(value, notes)}".encode())
-    elif isinstance(value, type | FunctionType | BuiltinFunctionType):
-        update(f"{value.__module__}.{value.__qualname__}".encode())
-    elif isinstance(value, Sketch) or any(value is one for one in above):
-        return  # what grows, and changes no sample; a table that holds a method of its own
-    elif any("__reduce__" in vars(kind) for kind in type(value).__mro__[:-1]):  # it says what it is made of
-        _add(update, value.__reduce__(), notes, (*above, value))
-    else:
-        _add(update, vars(value), notes, (*above, value))
