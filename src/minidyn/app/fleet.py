@@ -87,7 +87,7 @@ def identify_fleet(
         level: Probability of a false alarm for a healthy robot, all tests of it together.
         on_error: "stop", or "skip": robots whose logs cannot be used are left out, and a notice names them.
         keep: Folder for what is known of each robot whose logs are on disk: the same call, after it was killed, does
-            not read them again. Files there are named by a hash of settings and of name, size and time of the logs.
+            not read them again. Files there are named by a hash of settings and of names, contents and times of logs.
         **reading: Options of :func:`minidyn.read_recording` for paths.
 
     Returns:

@@ -41,8 +41,7 @@ from minidyn.model.drives import FRICTION
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice
 from minidyn.recording.lazy import LEFT_OUT, AnyRecording, concatenate
-from minidyn.recording.prepare.spool import hash_of
-from minidyn.recording.read.places import is_remote
+from minidyn.recording.read.places import hash_of, is_remote
 from minidyn.recording.read.read import READERS, are_one_run, log_files
 from minidyn.recording.read.tables import TIME_ORIGIN
 from minidyn.recording.ready import as_recording, ready
@@ -274,7 +273,7 @@ class _Store:
         """Make the folder."""
         folder = Path(keep).absolute()
         folder.mkdir(parents=True, exist_ok=True)
-        return cls(folder, hash_of(toml_text(robot), base.kept, base.matrix, dict(reading)))
+        return cls(folder, hash_of(folder, toml_text(robot), base.kept, base.matrix, dict(reading)))
 
     def place(self, given: Given) -> Path | None:
         """Return the file of a robot; None where its logs are in memory, or are not there."""
@@ -286,9 +285,9 @@ class _Store:
                 if not isinstance(paths, list | tuple) or not all(isinstance(one, str | os.PathLike) for one in paths):
                     return None
                 for file in log_files(paths):
-                    inside = not is_remote(str(file)) and file.is_dir()
-                    files += [str(date), *(sorted(file.rglob("*")) if inside else [file])]
-            return self.folder / f"{hash_of(self.settings, given.name, files)}.npz"
+                    written = 0 if is_remote(str(file)) else file.stat().st_mtime_ns  # may be the date of its log
+                    files += [str(date), file, written]
+            return self.folder / f"{hash_of(self.folder, self.settings, given.name, files)}.npz"
         except (MinidynError, OSError):  # reading them says what is wrong
             return None
 

@@ -341,7 +341,7 @@ class _Source:
         values: dict[str, Any] = {"tau": None} | {name: self.convert.apply(name, raw[name]) for name in raw}
         t, more = self.times(columns, row, len(values["q"])), gathered(self.binding.telemetry)
         about: dict[str, Any] = {"starts": starts, "telemetry": more, "prepared": self.table.prepared}
-        fresh = {name: None if array is None else given_away(array) for name, array in values.items()}
+        fresh: dict[str, Any] = {name: None if array is None else given_away(array) for name, array in values.items()}
         return Recording(t, **fresh, joint_names=self.binding.joints, **about)
 
     def times(self, columns: Columns, row: int, rows: int) -> Array:
