@@ -20,12 +20,13 @@ import argparse
 import hashlib
 import itertools
 import json
+import multiprocessing
 import os
 import resource
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -58,6 +59,18 @@ def made(seconds: float, seed: int) -> Any:
     q, dq, ddq = md.trajectory.fourier(robot, seed=3)(t)
     tau = md.inverse_dynamics(robot, q, dq, ddq) + _NOISE * rng.standard_normal(q.shape)
     return md.Recording(t, _ENCODER * np.round(q / _ENCODER), tau, joint_names=robot.joint_names)
+
+
+def written(kinds: Sequence[Path]) -> None:
+    """Write logs, each another."""
+    for number, kind in enumerate(kinds):
+        made(_FILE, number).save(kind)
+
+
+def elsewhere(function: Callable[..., Any], *args: Any) -> Any:
+    """Return what a function returns in a process of its own: its memory is not the driver's."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(function, *args).result()
 
 
 def peak() -> float:
@@ -140,9 +153,8 @@ def workers(hours: float, counts: Sequence[int], ending: str, minutes: float, al
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         kinds = [Path(folder) / f"kind{number}.{ending}" for number in range(_KINDS)]
-        for number, kind in enumerate(kinds):
-            made(_FILE, number).save(kind)
-        about = {"machine": machine(), "limits": limits(kinds, counts)}
+        elsewhere(written, kinds)
+        about = {"machine": machine(), "limits": elsewhere(limits, kinds, counts)}
         share = sum(1.0 / count for count in counts) + (1.0 if alone else 0.0)
         hour = float(about["limits"]["1"]["seconds"]) / (_KINDS * _FILE / 3600)
         most = (60 * minutes - (time.monotonic() - start) - 10 * len(counts)) / (1.2 * hour * share)
@@ -151,7 +163,7 @@ def workers(hours: float, counts: Sequence[int], ending: str, minutes: float, al
         for number, file in enumerate(files):
             os.link(kinds[number % _KINDS], file)
         runs = [of_workers(files, count) for count in counts]
-        about["limits_after"] = limits(kinds, counts)  # whether the machine was the same all the time
+        about["limits_after"] = elsewhere(limits, kinds, counts)  # whether the machine was the same all the time
         about |= {"this_process": _alone(files)} if alone else {}
         size = sum(file.stat().st_size for file in files)
     return {
