@@ -34,7 +34,7 @@ from minidyn.identification.rows import triangles
 from minidyn.recording import lazy
 from minidyn.recording.engine import Engine, Workers, executor_of
 from minidyn.recording.prepare import on_disk, spool
-from minidyn.recording.read.places import hash_of
+from minidyn.recording.read.left_on_disk import hash_of
 from minidyn.recording.read.tables import side_by_side
 
 _GROUP = 1 << 14

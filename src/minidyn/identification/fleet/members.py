@@ -41,7 +41,8 @@ from minidyn.model.drives import FRICTION
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice
 from minidyn.recording.lazy import LEFT_OUT, AnyRecording, concatenate
-from minidyn.recording.read.places import hash_of, is_remote
+from minidyn.recording.read.left_on_disk import hash_of
+from minidyn.recording.read.places import is_remote
 from minidyn.recording.read.read import READERS, are_one_run, log_files
 from minidyn.recording.read.tables import TIME_ORIGIN
 from minidyn.recording.ready import as_recording, ready

@@ -5,7 +5,7 @@ any more, whatever ends the program. Workers of an engine keep each chunk in a f
 with the driver; a worker that does not find one, on another machine, say, makes it again. Both lie where TMPDIR says.
 
 Where a folder is given to keep it (`Engine.keep`), chunks lie there under a hash of all that decides what they hold:
-how they are read and prepared, and names and contents of their files, which workers hash once (`places.py`). Who runs
+how they are read and prepared, and names and contents of their files, which workers hash once (`content_of`). Who runs
 the same again, after the first driver was killed, finds what was done. Rows are plain numbers, and what is known of
 them JSON: none of it is run.
 """
@@ -15,17 +15,19 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import pickle
 import shutil
 import tempfile
 import weakref
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from threading import Lock
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -34,7 +36,7 @@ from minidyn.errors import DescriptionError
 from minidyn.files import write_atomically
 from minidyn.recording.lazy import CHUNK, LazyRecording, RunOnDisk
 from minidyn.recording.prepare import segments
-from minidyn.recording.read.places import hash_of
+from minidyn.recording.read.left_on_disk import hash_of
 from minidyn.recording.recording import SIGNALS, Recording
 from minidyn.recording.sketch import Sketch, collected, collecting, sketch_of
 
@@ -253,16 +255,35 @@ def _folder_of(name: str) -> _Folder:
 
 
 @dataclass(frozen=True)
+class _Packed:
+    """A run on its way: to open its files takes longer than to read what was kept of it, and it is rarely needed."""
+
+    run: bytes
+    files: tuple[str, ...]
+
+    def tiles(self, samples: int, begin: int, end: int) -> Iterator[Recording]:
+        """Yield the samples from `begin` to `end` in pieces of at most `samples`."""
+        run: RunOnDisk = pickle.loads(self.run)  # noqa: S301 - it came with the task
+        yield from run.tiles(samples, begin, end)
+
+
+@dataclass(frozen=True)
 class _Chunk:
     """Samples of one run that a worker prepared, and its file."""
 
     folder: _Folder
     name: str
     joints: int
-    run: RunOnDisk
+    run: RunOnDisk | _Packed
     begin: int
     end: int
     count: int = 0  # rows of the file; known when it was written
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        run = self.run
+        with suppress(pickle.PicklingError, AttributeError, TypeError):  # some engines can send what pickle cannot
+            run = run if isinstance(run, _Packed) else _Packed(pickle.dumps(run), run.files)
+        return _Chunk, (self.folder, self.name, self.joints, run, self.begin, self.end, self.count)
 
     def write(self) -> list[_Piece]:
         """Prepare the samples and keep them; return what is to be known of them."""

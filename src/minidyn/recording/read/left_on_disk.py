@@ -1,22 +1,31 @@
-"""Logs left on disk: a pass over the times of each finds length, runs and gaps; samples are read when asked for."""
+"""Logs left on disk: a pass over the times of each finds length, runs and gaps; samples are read when asked for.
+
+A hash of how they are read, and of what they hold, is the name of what was made of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from types import BuiltinFunctionType, FunctionType
+from typing import Any, Protocol
 
 import numpy as np
 
+from minidyn import __version__
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError
 from minidyn.notices import Notice, info
 from minidyn.recording.lazy import LazyRecording
 from minidyn.recording.read.bind import Binding
 from minidyn.recording.read.inspect_signals import StepCheck
+from minidyn.recording.read.places import content_of
 from minidyn.recording.read.tables import Columns, LogTable
 from minidyn.recording.recording import SIGNALS, Recording
-from minidyn.recording.sketch import info_of
+from minidyn.recording.sketch import Sketch, info_of
 
 PRUNED = info("recording.pruned", "Of logs on disk only the columns that are needed are read: how many bytes.")
 
@@ -138,3 +147,34 @@ class _SourceRun:
     def files(self) -> tuple[str, ...]:
         """The file."""
         return (str(self.source.table.path),)
+
+
+def hash_of(notes: Path, *values: Any) -> str:
+    """Return a hash of all that values hold, the same in every process; of files names and contents, noted there."""
+    digest = hashlib.sha256(__version__.encode())
+    _add(digest.update, values, notes)
+    return digest.hexdigest()
+
+
+def _add(update: Callable[[bytes], object], value: Any, notes: Path, above: tuple[object, ...] = ()) -> None:
+    """Add a value, and what it holds, to a hash; `above` are the objects that hold it."""
+    update(f"<{type(value).__qualname__}>".encode())
+    if isinstance(value, str | bytes | int | float | complex | None):
+        update(repr(value).encode())
+    elif isinstance(value, np.ndarray | np.generic):
+        update(f"{value.dtype}{value.shape}".encode() + value.tobytes())
+    elif isinstance(value, Mapping):
+        _add(update, tuple(value.items()), notes, above)
+    elif isinstance(value, tuple | list | range | set | frozenset):
+        for one in sorted(value, key=repr) if isinstance(value, set | frozenset) else value:
+            _add(update, one, notes, above)
+    elif isinstance(value, os.PathLike):
+        update(f"{value} {content_of(value, notes)}".encode())
+    elif isinstance(value, type | FunctionType | BuiltinFunctionType):
+        update(f"{value.__module__}.{value.__qualname__}".encode())
+    elif isinstance(value, Sketch) or any(value is one for one in above):
+        return  # what grows, and changes no sample; a table that holds a method of its own
+    elif any("__reduce__" in vars(kind) for kind in type(value).__mro__[:-1]):  # it says what it is made of
+        _add(update, value.__reduce__(), notes, (*above, value))
+    else:
+        _add(update, vars(value), notes, (*above, value))

@@ -14,22 +14,17 @@ import re
 import shutil
 import tempfile
 import zlib
-from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from types import BuiltinFunctionType, FunctionType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
-import numpy as np
-
-from minidyn import __version__
 from minidyn.errors import DescriptionError, MissingFile, optional
 from minidyn.files import refuse_special, write_atomically
-from minidyn.recording.sketch import Sketch
 
 _PATTERN = frozenset("*?[")
 _WHERE_IT_LIES = (".parquet", ".pq")
@@ -209,37 +204,6 @@ def content_of(path: os.PathLike[str], notes: Path) -> str:
     found = content_hash(here)
     write_atomically(note, found.encode())
     return found
-
-
-def hash_of(notes: Path, *values: Any) -> str:
-    """Return a hash of all that values hold, the same in every process; of files names and contents, noted there."""
-    digest = hashlib.sha256(__version__.encode())
-    _add(digest.update, values, notes)
-    return digest.hexdigest()
-
-
-def _add(update: Callable[[bytes], object], value: Any, notes: Path, above: tuple[object, ...] = ()) -> None:
-    """Add a value, and what it holds, to a hash; `above` are the objects that hold it."""
-    update(f"<{type(value).__qualname__}>".encode())
-    if isinstance(value, str | bytes | int | float | complex | None):
-        update(repr(value).encode())
-    elif isinstance(value, np.ndarray | np.generic):
-        update(f"{value.dtype}{value.shape}".encode() + value.tobytes())
-    elif isinstance(value, Mapping):
-        _add(update, tuple(value.items()), notes, above)
-    elif isinstance(value, tuple | list | range | set | frozenset):
-        for one in sorted(value, key=repr) if isinstance(value, set | frozenset) else value:
-            _add(update, one, notes, above)
-    elif isinstance(value, os.PathLike):
-        update(f"{value} {content_of(value, notes)}".encode())
-    elif isinstance(value, type | FunctionType | BuiltinFunctionType):
-        update(f"{value.__module__}.{value.__qualname__}".encode())
-    elif isinstance(value, Sketch) or any(value is one for one in above):
-        return  # what grows, and changes no sample; a table that holds a method of its own
-    elif any("__reduce__" in vars(kind) for kind in type(value).__mro__[:-1]):  # it says what it is made of
-        _add(update, value.__reduce__(), notes, (*above, value))
-    else:
-        _add(update, vars(value), notes, (*above, value))
 
 
 def _ranged(system: Any) -> bool:
