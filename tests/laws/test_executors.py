@@ -27,7 +27,7 @@ import minidyn as md
 from conftest import OWN, count
 from minidyn.app.cli.main import main
 from minidyn.app.study import run
-from minidyn.arrays import may_thread, one_processor
+from minidyn.arrays import may_thread, one_processor, side_by_side
 from minidyn.errors import WorkerFailed
 from minidyn.identification.diagnostics.residuals import Residuals
 from minidyn.identification.rows import triangles
@@ -35,7 +35,6 @@ from minidyn.recording import lazy
 from minidyn.recording.engine import Engine, Workers, executor_of
 from minidyn.recording.prepare import on_disk, spool
 from minidyn.recording.read.left_on_disk import hash_of
-from minidyn.recording.read.tables import side_by_side
 
 _GROUP = 1 << 14
 identification = import_module("minidyn.identification.identify")

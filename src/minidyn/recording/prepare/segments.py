@@ -133,16 +133,12 @@ def even_stretches(run: Recording, wish: Settings, notices: list[Notice]) -> lis
 
 def _without_copies(run: Recording, notices: list[Notice]) -> Recording:
     """Leave out samples that repeat both time and values of the one before."""
-    same = np.zeros(len(run), dtype=bool)
-    same[1:] = run.t[1:] == run.t[:-1]
-    if not same.any():  # nearly always: positions need not be looked at
+    at = np.flatnonzero(np.diff(run.t) == 0) + 1  # few: of them alone positions are looked at
+    copies = at[np.all(run.q[at] - run.q[at - 1] == 0, axis=1)]
+    if not len(copies):
         return run
-    same[1:] &= np.all(np.diff(run.q, axis=0) == 0, axis=1)
-    if not same.any():
-        return run
-    copies = int(same.sum())
-    notices.append(COPIES(f"{copies} samples are copies of the one before and are left out", count=copies))
-    return each_array(run, lambda array: array[~same], t=run.t[~same])
+    notices.append(COPIES(f"{len(copies)} samples repeat the one before and are left out", count=len(copies)))
+    return each_array(run, lambda array: np.delete(array, copies, axis=0), t=np.delete(run.t, copies))
 
 
 def _segment(run: Recording, rate: float) -> Segment:
@@ -151,9 +147,8 @@ def _segment(run: Recording, rate: float) -> Segment:
 
 def _bridged(run: Recording, rate: float, notices: list[Notice]) -> list[Segment]:
     """Return the stretches between long holes of values that are no numbers; short holes are filled by lines."""
-    if all(np.isfinite(values.sum()) for values in _measured(run).values()):  # a sum is quick
-        return [_segment(run, rate)]
-    whole = np.all([np.isfinite(values).all(axis=1) for values in _measured(run).values()], axis=0)
+    looked = (np.isfinite(values.sum()) or np.isfinite(values).all(axis=1) for values in _measured(run).values())
+    whole = np.all(np.broadcast_arrays(*looked), axis=0)  # a sum is quick
     if whole.all():
         return [_segment(run, rate)]
     if not whole.any():

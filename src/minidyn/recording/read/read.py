@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 import numpy as np
 
-from minidyn.arrays import Array, given_away
+from minidyn.arrays import Array, given_away, side_by_side
 from minidyn.errors import DescriptionError, MissingFile, UnknownName, reading
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.model.robot import Robot
@@ -37,15 +37,7 @@ from minidyn.recording.read.mapping import (
 from minidyn.recording.read.mat import mat_table
 from minidyn.recording.read.parquet import ParquetTable, alike
 from minidyn.recording.read.places import files_of
-from minidyn.recording.read.tables import (
-    TIME_ORIGIN,
-    Columns,
-    JoinedTable,
-    LogTable,
-    NpzTable,
-    StoredTable,
-    side_by_side,
-)
+from minidyn.recording.read.tables import TIME_ORIGIN, Columns, JoinedTable, LogTable, NpzTable, StoredTable
 from minidyn.recording.recording import SIGNALS, Recording
 from minidyn.recording.sketch import info_of
 

@@ -363,17 +363,6 @@ def _even(parts: Iterator[Columns], samples: int) -> Iterator[Columns]:
         yield stacked(held)
 
 
-def side_by_side(columns: Sequence[Array]) -> Array:
-    """Return columns as one new array (N, k); those that lie side by side already are copied all at once."""
-    first, width = columns[0], len(columns)
-    begins = range(first.ctypes.data, first.ctypes.data + 8 * width, 8)
-    if all(
-        one.dtype == float and one.strides == (8 * width,) and one.ctypes.data == at for one, at in zip(columns, begins)
-    ):
-        return np.lib.stride_tricks.as_strided(first, (len(first), width), (8 * width, 8)).copy()
-    return np.column_stack(columns)
-
-
 def stacked(parts: Sequence[Columns]) -> Columns:
     """Return batches of the same columns as one."""
     if len(parts) == 1:
