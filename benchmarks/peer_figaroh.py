@@ -87,6 +87,7 @@ def run(
         config = Path(folder) / "robot.yaml"
         config.write_text(yaml.safe_dump(_configuration(robot, rate, cutoff, stage)), encoding="utf-8")
         model = pin.RobotWrapper(pin.buildModelFromUrdf(str(urdf)))  # its own loader asks for the meshes, too
+        model.model.gravity.linear = np.array(robot.gravity, dtype=float)  # which a URDF cannot say
         start = time.process_time()
         work = _FromRecording(model, str(config))
         work.parts = {None: fitted, "held out": held_out}
