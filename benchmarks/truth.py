@@ -256,6 +256,8 @@ def judged(rows: Sequence[dict[str, Any]], kind: int = 0) -> dict[str, Any]:
         if any(name in row["coverage"] for row in rows)
     }
     medians = {"default": np.median(default), "plain": np.median(by_hand), "best": np.median(best)}
+    other = [row["errors"]["figaroh"][kind] for row in rows if "figaroh" in row["errors"]]
+    medians["figaroh"] = np.median(other) if other else np.nan
     return {
         "cases": len(rows),
         **{name: float(value) for name, value in medians.items()},
@@ -268,16 +270,19 @@ def judged(rows: Sequence[dict[str, Any]], kind: int = 0) -> dict[str, Any]:
 def table(rows: Sequence[dict[str, Any]], kind: int = 0) -> str:
     """Return the table by measured (0) or exact (1) torque: one line an effect, and one of all."""
     covers = kind == 0
+    shown = ["default", "plain", "figaroh", "best"]
+    if not any("figaroh" in row["errors"] for row in rows):
+        shown.remove("figaroh")
     lines = [
-        "| planted | cases | default | plain | best | default within 3 % of the best | worse than plain by 5 % |"
+        f"| planted | cases | {' | '.join(shown)} | default within 3 % of the best | worse than plain by 5 % |"
         + (" coverage, default | plain |" if covers else ""),
-        "|---|" + "---:|" * (8 if covers else 6),
+        "|---|" + "---:|" * (len(shown) + (5 if covers else 3)),
     ]
     names = list(dict.fromkeys(row["effect"] for row in rows))
     for name in [*names, *(["all"] if len(names) > 1 else [])]:
         own = [row for row in rows if name in (row["effect"], "all")]
         found = judged(own, kind)
-        cells = [str(found["cases"]), *(f"{100 * found[key]:.2f} %" for key in ("default", "plain", "best"))]
+        cells = [str(found["cases"]), *(f"{100 * found[key]:.2f} %" for key in shown)]
         cells += [f"{100 * found[key]:.0f} %" for key in ("near", "worse")]
         if covers:
             cells += [f"{100 * found['coverage'].get(key, np.nan):.0f} %" for key in ("default", "plain")]
