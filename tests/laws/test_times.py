@@ -227,7 +227,7 @@ def test_torques_judge_the_cutoff() -> None:
             md.validate(md.identify(hard, md.prepare(robot, log, cutoff=cutoff), **settings), exact).relative_error
             for cutoff in (found[-1], spectra.cutoff)
         ]
-        assert errors[0] < 0.9 * errors[1]
+        assert errors[0] < errors[1] < 0.0016  # columns that are not seen through the low-pass: 0.0019 and 0.0055
     assert max(found) < 1.5 * min(found)  # one step of the grid
     # what looks like motion of 142 Hz is none that torques know of
     parts = even_stretches(log, Settings(), [])
