@@ -6,7 +6,8 @@
 Robots have 1 to 8 joints in chains and trees, parallel, crossing and coinciding axes, gravity along axes, oblique or
 none, drives in some; every fourth one has its frames turned, as files of other programs have them. minidyn decides in
 exact arithmetic; here the columns of a regressor at random states, scaled, are counted by their singular values. It is
-written out below for all states at once, in floating point, with nothing of the library's dynamics. A robot whose
+written out below for all states at once, in floating point, with nothing of the library's dynamics. Other frames do not
+change the number, but their rounded angles blur singular values: it is counted before frames are turned. A robot whose
 singular values have no gap is counted as unclear, not as right. Counts are kept in build/ranks.json.
 """
 
@@ -124,14 +125,14 @@ def main() -> int:
     given = parser.parse_args()
     if given.again is not None:
         robot = robot_of(given.again)
-        print(md.base_parameters(robot).rank, *counted(robot, given.again))
+        print(md.base_parameters(robot).rank, *counted(special_robot(given.again), given.again))
         return 0
     total: Counter[str] = Counter(json.loads(given.counts.read_text()) if given.counts.exists() else {})
     given.counts.parent.mkdir(parents=True, exist_ok=True)
     for done in range(1, given.robots + 1):
         number = total["next"]
         robot = robot_of(number)
-        mine, (theirs, gap, _) = md.base_parameters(robot).rank, counted(robot, number)
+        mine, (theirs, gap, _) = md.base_parameters(robot).rank, counted(special_robot(number), number)
         what = "unclear" if gap < GAP else "right" if mine == theirs else "wrong"
         if what != "right":
             print(f"{number}: {what}: {mine} by minidyn, {theirs} by singular values, gap {gap:.1e}", flush=True)
