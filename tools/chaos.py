@@ -31,7 +31,8 @@ from pathlib import Path
 import numpy as np
 
 import minidyn as md
-from minidyn.app.study.store import PROVENANCE, hash_of
+from minidyn.app.study.store import PROVENANCE
+from minidyn.recording.read.places import content_hash
 
 STUDY = """[robot]
 file = "two_link"
@@ -169,7 +170,7 @@ class Scene:
         for step in ("base", "identify", "report"):
             record = json.loads((self.folder / "study" / step / PROVENANCE).read_text())
             for name, old in record["results"].items():
-                if hash_of(self.folder / "study" / step / name) != old:
+                if content_hash(self.folder / "study" / step / name) != old:
                     raise Broken(f"study/{step}/{name} is not that of its record")
         md.load(self.folder / "robot.urdf")
         md.read_recording(self.folder / "copy.npz", "two_link")

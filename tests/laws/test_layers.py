@@ -1,5 +1,7 @@
 """Later stages import earlier ones, never the reverse; nobody imports in a circle."""
 
+import ast
+import importlib
 import sys
 from pathlib import Path
 
@@ -8,6 +10,8 @@ import minidyn
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
 import house
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_stages_import_only_earlier_ones() -> None:
@@ -36,3 +40,16 @@ def test_the_house_stays_within_its_figures() -> None:
     steps = house.walk()
     assert len({name for step in steps.values() for name in step.files}) <= 110
     assert len(steps["identify"].files) <= 55
+
+
+def test_what_scripts_import_is_there() -> None:
+    """Scripts of tools/ and benchmarks/ are seldom run: what they take from the library exists."""
+    missing = []
+    for script in sorted([*ROOT.glob("tools/*.py"), *ROOT.glob("benchmarks/*.py")]):
+        for node in ast.walk(ast.parse(script.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("minidyn."):
+                module = importlib.import_module(str(node.module))
+                missing += [
+                    f"{script.name}: {node.module}.{name.name}" for name in node.names if not hasattr(module, name.name)
+                ]
+    assert not missing

@@ -55,7 +55,7 @@ def convert(
             stem += "_"
         stems.add(stem)
         target = folder / f"log={quote(stem, safe='')}" / "part-0.parquet"
-        if target.exists() and not file.is_dir() and target.samefile(os.fspath(file)):
+        if os.path.exists(target) and not file.is_dir() and target.samefile(os.fspath(file)):
             raise DescriptionError(f"{file}: would be replaced by itself; give another --output")
         _write(file, target, known, reading)
         written.append(target)
