@@ -8,7 +8,7 @@ import pytest
 
 import minidyn as md
 from minidyn.recording.lazy import LazyRecording
-from minidyn.recording.prepare.on_disk import PreparedRun
+from minidyn.recording.prepare.spool import SpooledRun
 from minidyn.recording.ready import as_recording, in_robot_order, ready
 from minidyn.recording.recording import SIGNALS
 
@@ -91,7 +91,7 @@ def test_what_is_prepared_as_it_is_read_is_kept_once(robot, log, tmp_path) -> No
     lazy, counted = on_disk(log, tmp_path), []
     made = ready(robot, lazy, purpose="a test", progress=counted.append)
     assert counted[-1] == len(made)
-    assert not any(isinstance(run.run, PreparedRun) for run, _, _ in made.parts)
+    assert all(isinstance(run, SpooledRun) for run, _, _ in made.parts)
     assert ready(robot, made, purpose="a test", progress=counted.append).signals == SIGNALS
     assert counted[-1] == max(counted) == len(made)
     assert counted.count(len(made)) == 1

@@ -313,6 +313,10 @@ class Drive:
             return self.breakaway_travel or BREAKAWAY_TRAVEL
         return self.presliding_travel or PRESLIDING_TRAVEL
 
+    def without(self, term: str) -> Drive:
+        """Return the drive without a friction term."""
+        return replace(self, friction=tuple(one for one in self.friction if one != term))
+
     @property
     def columns(self) -> tuple[str, ...]:
         """Symbols of the columns this drive adds, in storage order: Ia, then those of TERMS."""

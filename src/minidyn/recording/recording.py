@@ -83,8 +83,8 @@ class Recording:
         starts: Index of the first sample of each run; the first is 0.
         telemetry: Further signals by name, each (N, ...): references, estimates, errors.
         notices: What a reader should know about how it was made or read.
-        info: How it was prepared, as numbers: cut-off, rate, ...; empty for a raw recording. Not written to files, but
-            for "sketch", by which the samples as they were logged are recognised: NPZ and Parquet keep it.
+        info: How it was prepared, as numbers: cut-off, rate, ...; empty for a raw recording. Files keep it beside
+            "sketch", by which the samples as they were logged are recognised.
         prepared: Whether `md.prepare` made it: filtered, with speeds and accelerations of filtered positions. Saved
             with it. One that is not prepared is, by every function that needs accelerations, unless it was built with
             dq and ddq: then these are used as they are.
@@ -282,7 +282,7 @@ class Recording:
 
     def _saved_sketch(self) -> dict[str, str]:
         found: Any = self.info.get(SKETCH)
-        return {} if found is None else {SKETCH: json.dumps(found.to_json())}
+        return {} if found is None else {SKETCH: json.dumps(found.to_json() | {"info": found.about(self.info)})}
 
     def _columns(self) -> dict[str, Array]:
         run = np.zeros(len(self), dtype=int)

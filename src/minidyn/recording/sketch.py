@@ -46,6 +46,7 @@ _TORQUES = 6  # torques that must agree: of robots with fewer joints, those of t
 _CHUNK = 1 << 11  # samples at once: they stay in the cache
 _HELD = 4 * SIZE  # cells of which the smallest are taken now and then
 _FEWEST = 3  # cells: fewer are found by chance
+_POSITIVE = ("cutoff", "rate", "logged_rate", "decimate", "order", "motion_band")  # in the info of a recording
 
 
 class Sketch:
@@ -63,6 +64,7 @@ class Sketch:
         self._hashes: _Hashes = np.zeros(0, dtype=np.uint64)  # rising
         self._places: _Places = np.zeros((0, _width(joints)), dtype=np.uint8)  # of the first sample in its cell
         self.left = math.inf  # samples that are still to be added as they are read
+        self.info: dict[str, object] = {}  # how what a file holds was prepared (`Recording.info`)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sketch) and self.to_json() == other.to_json()
@@ -128,6 +130,17 @@ class Sketch:
         about = {"joints": self.joints, "prepared": self.prepared}
         return about | {k: base64.b64encode(x.tobytes()).decode() for k, x in texts.items()}
 
+    @staticmethod
+    def about(info: object) -> dict[str, object]:
+        """Return what a file may say of how it was prepared: words, and numbers that can be; the rest is left out."""
+        known: dict[str, object] = {}
+        for key, value in info.items() if isinstance(info, Mapping) else ():
+            numbers = value if isinstance(value, list | tuple) else [value]
+            sound = all(isinstance(x, int | float) and math.isfinite(x) and x >= 0 for x in numbers)
+            if (sound and (value or key not in _POSITIVE)) or (isinstance(value, str) and key not in _POSITIVE):
+                known[str(key)] = tuple(value) if isinstance(value, list) else value
+        return known
+
     @classmethod
     def from_json(cls, content: object) -> Sketch | None:
         """Return the sketch of plain values; None where there is none, or one that cannot be read."""
@@ -138,6 +151,7 @@ class Sketch:
             made._hashes = np.frombuffer(base64.b64decode(content["hashes"]), dtype="<u8").astype(np.uint64)
             places = np.frombuffer(base64.b64decode(content["places"]), dtype=np.uint8)
             made._places = places.reshape(len(made._hashes), _width(made.joints))
+            made.info = cls.about(content.get("info", {}))
         except (KeyError, TypeError, ValueError, ZeroDivisionError):
             return None
         return made
@@ -238,7 +252,8 @@ def info_of(sketches: Iterable[Sketch | None]) -> dict[str, object]:
     if not known or len(known) < len(parts):
         return {}
     whole = known[0] if len(known) == 1 else Sketch(known[0].joints, any(part.prepared for part in known), known)
-    return {SKETCH: whole}
+    shared = known[0].info if all(part.info == known[0].info for part in known) else {}
+    return {**shared, SKETCH: whole}
 
 
 def _smallest(parts: Iterable[tuple[_Hashes, _Places]]) -> tuple[_Hashes, _Places]:

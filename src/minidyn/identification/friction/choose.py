@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -54,6 +54,7 @@ _SAMPLES = 10_000  # enough to choose; a longer recording is thinned
 _SHARE = 0.6  # of the change is one standard deviation: simulated robots, sharp friction and soft, lie within two
 _FINEST = 1.1  # widths are chosen from steps of 17 %: nearer ones are not told apart
 _STANDSTILL = 1e-12
+_SLOW, _RESTS, _TIMES_NOISE = 0.05, 0.1, 10.0  # a sharp sign would make friction of the noise of joints that rest
 _TIMES_SMEARED = 3.0  # the travel over which a low-pass spreads a reversal: presliding over less cannot be told from it
 _LOADED = 100_000  # samples that are read at once to look for breakaway; longer logs are not asked
 _Model = TypeVar("_Model")
@@ -206,12 +207,16 @@ def choose_friction(
         return replace(unchanged, notices=_missing(robot, base, motion))
     speeds = _typical(robot, motion.dq)
     given, known = (np.array([getattr(drive, name) for drive in drives]) for name in ("sign_width", "stribeck_speed"))
-    sharp = {float("nan"): given} if given.any() or not widths else {ratio: ratio * speeds for ratio in _WIDTHS}
+    cutoff, rate, noise = (cast(Any, recording.info.get(name)) for name in ("cutoff", "logged_rate", "position_noise"))
+    slow = np.abs(motion.dq) < _SLOW * np.sqrt(np.mean(motion.dq**2, axis=0))
+    noise = np.multiply(noise, 2 * np.pi * cutoff * np.sqrt(2 * cutoff / (3 * rate))) if noise and rate else 0.0
+    least = _typical(robot, np.where(np.mean(slow, axis=0) > _RESTS, _TIMES_NOISE * noise, 0.0)[None] + _STANDSTILL)
+    least[least < 1e3 * _STANDSTILL] = 0.0
+    sharp = {float("nan"): given} if given.any() or not widths else {r: np.maximum(r * speeds, least) for r in _WIDTHS}
     falls = [known] if known.any() else [ratio * speeds for ratio in _FALLS]
     rigid = [name for name in base.kept if robot.layout.column(name).is_rigid]
     remembers = bool(memory_columns(robot))
     paths = paths_of(robot, recording, _step(recording)) if remembers or (auto and memory) else ()
-    cutoff = recording.info.get("cutoff")
     robot = seen_through(robot, cutoff)
     smeared = _typical(robot, motion.ddq) / (2 * np.pi * cutoff) ** 2 if isinstance(cutoff, float) else 0.0 * speeds
     found = Search(robot, rigid, motion, sharp, falls, auto, not fixed, load, paths, _TIMES_SMEARED * smeared).run()
@@ -295,14 +300,7 @@ def _carried(values: Array, before: Robot, after: Robot, unknown: float = np.nan
 def _without(robot: Robot, left_out: str, joints: Iterable[int]) -> Robot:
     """Return the robot without a drive term at some joints."""
     names = {robot.joints[index].name for index in joints}
-
-    def change(joint: Joint) -> Joint:
-        if joint.name not in names:
-            return joint
-        terms = tuple(term for term in joint.drive.friction if term != left_out)
-        return replace(joint, drive=replace(joint.drive, friction=terms))
-
-    return robot.with_joints(change)
+    return robot.with_joints(lambda j: replace(j, drive=j.drive.without(left_out)) if j.name in names else j)
 
 
 def _missing(robot: Robot, base: BaseMap, motion: Samples) -> tuple[Notice, ...]:
