@@ -45,6 +45,13 @@ def robot_of(number: int) -> md.Robot:
     return turned(robot, np.random.default_rng((number, 9)), HOW[number // 4 % len(HOW)]) if number % 4 == 3 else robot
 
 
+def found(robot: md.Robot, turned: bool) -> int:
+    """Return minidyn's number for the geometry as it is written, and as it is meant where frames were turned."""
+    base = md.base_parameters(robot)
+    told = [notice.data["rank_as_written"] for notice in base.notices if notice.code == "base.snapped_geometry"]
+    return int(told[0]) if told and not turned else base.rank
+
+
 def regressor(robot: md.Robot, q: Array, dq: Array, ddq: Array) -> Array:
     """Return the torques (N, n, p) of unit parameters, by forces and moments of each link in the base's frame."""
     count, base = len(q), matrix_of(robot.base)
@@ -125,14 +132,14 @@ def main() -> int:
     given = parser.parse_args()
     if given.again is not None:
         robot = robot_of(given.again)
-        print(md.base_parameters(robot).rank, *counted(special_robot(given.again), given.again))
+        print(found(robot, given.again % 4 == 3), *counted(special_robot(given.again), given.again))
         return 0
     total: Counter[str] = Counter(json.loads(given.counts.read_text()) if given.counts.exists() else {})
     given.counts.parent.mkdir(parents=True, exist_ok=True)
     for done in range(1, given.robots + 1):
         number = total["next"]
         robot = robot_of(number)
-        mine, (theirs, gap, _) = md.base_parameters(robot).rank, counted(special_robot(number), number)
+        mine, (theirs, gap, _) = found(robot, number % 4 == 3), counted(special_robot(number), number)
         what = "unclear" if gap < GAP else "right" if mine == theirs else "wrong"
         if what != "right":
             print(f"{number}: {what}: {mine} by minidyn, {theirs} by singular values, gap {gap:.1e}", flush=True)

@@ -235,7 +235,7 @@ def findings() -> list[tuple[str, bytes]]:
         ("csv", b"t,q1,q2\n0,1,\xff\n"),
         *(
             ("mapping", text)
-            for text in ("time_unit = [1]", "q = 1.5", 'delimiter = "::"', "delimiter = {}", "units = 1")
+            for text in ("time_unit = [1]", "time = []", "q = 1.5", 'delimiter = "::"', "delimiter = {}", "units = 1")
         ),
         *(
             ("mapping", text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -163,6 +164,17 @@ def test_message_definitions_that_take_days(more: str, read: bool) -> None:
     else:
         with pytest.raises(ValueError, match="message definition"):
             bag._types_from_idl(parsed, text)
+
+
+def test_a_table_whose_head_promises_rows_that_it_has_not(tmp_path: Path) -> None:
+    class Empty(tables.LogTable):
+        path = tmp_path / "log.parquet"
+
+        def batches(self, *_: object) -> Iterator[tables.Columns]:
+            return iter(())
+
+    with pytest.raises(DescriptionError, match=r"log.parquet: no samples"):
+        Empty().whole(["t"])
 
 
 def test_hdf5_that_points_elsewhere(tmp_path: Path) -> None:

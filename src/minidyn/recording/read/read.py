@@ -359,6 +359,8 @@ def _bound(table: LogTable, given: SignalMap, robot: Robot | None) -> _Source:
     first = next(table.batches(binding.time or binding.signals["q"][:1], 1 << 16, 0, 1 << 16), None)
     if first is None:
         raise DescriptionError(f"{table.path}: no samples; the file has no rows")
+    if given.rate is None and not binding.time:
+        raise DescriptionError(f"{table.path}: time: expected the name of a column, found none; name it, or give rate")
     if given.rate is None:
         values = first[binding.time[0]]
         stated = "" if table.own and not given.time_unit and _not_seconds(values) else binding.time_unit

@@ -88,7 +88,10 @@ class LogTable(ABC):
 
     def whole(self, names: Sequence[str]) -> Columns:
         """Return the columns in memory."""
-        return stacked(list(self.batches(names, 1 << 30)))
+        parts = list(self.batches(names, 1 << 30))
+        if not parts:  # whatever its head says
+            raise DescriptionError(f"{self.path}: no samples; the table has no rows")
+        return stacked(parts)
 
     def size_of(self, names: Sequence[str]) -> tuple[int, int]:
         """Return the bytes that are read for some columns, and those of all; zeros where that is not known."""
