@@ -91,12 +91,17 @@ def test_prepared_files_and_other_orders_of_joints(log, tmp_path) -> None:
         [prepared.joint_names[k] for k in turned], starts=prepared.starts, prepared=True,
     )  # fmt: skip
     expected = md.identify(robot, prepared, consistent=False, **OWN)
-    # files do not tell what low-pass their signals went through: friction is not seen through it
+    # where nobody tells what low-pass signals went through, friction is not seen through it
     untold = md.identify(robot, replace(prepared, info={}), consistent=False, **OWN)
-    for name, recording in (("a.npz", prepared), ("b.csv", prepared), ("c.parquet", shuffled)):
+    assert not np.array_equal(untold.beta, expected.beta)
+    for name, recording, like in (
+        ("a.npz", prepared, expected),
+        ("b.csv", prepared, expected),
+        ("c.parquet", shuffled, untold),
+    ):
         recording.save(tmp_path / name)
         lazy = md.read_recording(tmp_path / name, lazy=True)
-        assert_same(untold, md.identify(robot, lazy, consistent=False, **OWN))
+        assert_same(like, md.identify(robot, lazy, consistent=False, **OWN))
     with pytest.raises(md.MinidynError, match="joint"):
         md.identify(md.load("ur10e"), lazy, **OWN)
     lazily = md.prepare(robot, md.read_recording(log, robot, lazy=True), cutoff=12.0)
