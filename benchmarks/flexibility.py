@@ -16,46 +16,18 @@ from typing import Any
 import numpy as np
 
 import minidyn as md
-from two_masses import Array, planted_stiffness, two_mass_torque
+from two_masses import driven, log_of, planted_stiffness
 
 FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "flexibility.svg"
-PLAIN = ("viscous", "coulomb", "offset")
 CASES = (("scara", "motor", 20.0), ("scara", "link", 20.0), ("scara", "rigid", 0.0), ("puma4", "motor", 20.0))
 """Robot, side of the encoders, frequency at which links swing, Hz."""
-
-
-def driven(seed: int, name: str) -> md.Robot:
-    """Return a robot with rotors and friction."""
-    rng, robot = np.random.default_rng(seed), md.load(name).with_drives(True, PLAIN, sign_width=0.05)
-    values = np.nan_to_num(np.array(robot.parameters))
-    inertia = np.diagonal(md.inertia_matrix(md.load(name), np.zeros(robot.n)))
-    for joint, own in enumerate(robot.layout.drives):
-        sizes = {"Ia": 0.3 * inertia[joint], "Fv": 0.5 * inertia[joint], "Fc": inertia[joint], "Fo": 0.1}
-        for column in own:
-            values[column.index] = rng.uniform(0.5, 1.5) * sizes[column.symbol]
-    return robot.with_parameters(values)
-
-
-def logs_of(robot: md.Robot, k: Array | None, side: str, seed: int) -> tuple[md.Recording, md.Recording]:
-    """Return a raw log of 6 s with noise, and another run with exact torques."""
-    rng, t = np.random.default_rng(seed), np.arange(3000) / 500.0
-    runs = []
-    for number in (seed, seed + 100):
-        motion = md.trajectory.fourier(robot, seed=number, period=3.0, harmonics=9, speed=3.0)
-        q, dq, ddq = motion(t)
-        stiff = k is None
-        tau = md.inverse_dynamics(robot, q, dq, ddq) if stiff else two_mass_torque(robot, k, motion, t, side)
-        runs.append(md.Recording(t, q, np.asarray(tau), dq, ddq, robot.joint_names))
-    noise = 0.005 * np.sqrt(np.mean(runs[0].tau ** 2, axis=0)) * rng.normal(size=runs[0].tau.shape)
-    q = runs[0].q + 2e-6 * rng.normal(size=runs[0].q.shape)
-    return md.Recording(t, q, runs[0].tau + noise, joint_names=robot.joint_names), runs[1]
 
 
 def case(name: str, side: str, frequency: float, seed: int) -> dict[str, Any]:
     """Return compliances over true ones, standard deviations and errors without and with the term."""
     robot = driven(seed, name)
     k = planted_stiffness(robot, frequency or 20.0, np.random.default_rng(seed))
-    log, test = logs_of(robot, k if frequency else None, side, seed)
+    log, test = log_of(robot, k if frequency else None, side, seed)
     options: dict[str, Any] = {"friction": "own", "rotor_inertia": None, "sign_width": 0.05, "consistent": False}
     encoder = "motor" if side == "rigid" else side
     models = [md.identify(robot, log, flexibility=flexibility, **options) for flexibility in (None, encoder)]

@@ -21,6 +21,9 @@ STEP = 1e-3
 """s, of the integration (Runge and Kutta's fourth order); each sample time is a multiple of it."""
 
 
+PLAIN = ("viscous", "coulomb", "offset")
+
+
 def parts_of(robot: md.Robot) -> tuple[Array, Array]:
     """Return the parameters (p,) of links alone and of drives alone."""
     drives = [column.index for own in robot.layout.drives for column in own]
@@ -92,3 +95,35 @@ def _led_by_links(robot: md.Robot, k: Array, motion: Motion, t: Array, links: Ar
     bent = make_interp_spline(fine, load / k, 5)
     moved = [one + bent(fine, order) for order, one in enumerate((q, dq, ddq))]
     return np.asarray(load + md.inverse_dynamics(robot, *moved, drives))[np.rint((t + 0.1) / STEP).astype(int)]
+
+
+def driven(seed: int, name: str = "two_link", coupled: bool = False) -> md.Robot:
+    """Return a robot with rotors and friction; its last drive may be turned by the joint before, too."""
+    rng = np.random.default_rng(seed)
+    robot = md.load(name)
+    before, last = robot.joint_names[-2:]
+    robot = robot.with_drives(True, PLAIN, sign_width=0.05, coupling={last: {before: 0.5}} if coupled else None)
+    values = np.nan_to_num(np.array(robot.parameters))
+    inertia = np.diagonal(md.inertia_matrix(md.load(name), np.zeros(robot.n)))
+    for joint, own in enumerate(robot.layout.drives):
+        sizes = {"Ia": 0.3 * inertia[joint], "Fv": 0.5 * inertia[joint], "Fc": inertia[joint], "Fo": 0.1}
+        for column in own:
+            values[column.index] = rng.uniform(0.5, 1.5) * sizes[column.symbol]
+    return robot.with_parameters(values)
+
+
+def log_of(robot: md.Robot, k: Array | None, side: str, seed: int) -> tuple[md.Recording, md.Recording]:
+    """Return a raw log with noise, and another run with exact torques."""
+    rng, t = np.random.default_rng(seed), np.arange(3000) / 500.0
+    runs = []
+    for number in (seed, seed + 100):
+        motion = md.trajectory.fourier(robot, seed=number, period=3.0, harmonics=9, speed=3.0)
+        q, dq, ddq = motion(t)
+        if k is None:
+            tau = np.asarray(md.inverse_dynamics(robot, q, dq, ddq))
+        else:
+            tau = two_mass_torque(robot, k, motion, t, side)
+        runs.append(md.Recording(t, q, tau, dq, ddq, robot.joint_names))
+    noise = 0.005 * np.sqrt(np.mean(runs[0].tau ** 2, axis=0)) * rng.normal(size=runs[0].tau.shape)
+    q = runs[0].q + 2e-6 * rng.normal(size=runs[0].q.shape)
+    return md.Recording(t, q, runs[0].tau + noise, joint_names=robot.joint_names), runs[1]
