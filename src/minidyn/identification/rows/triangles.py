@@ -13,6 +13,9 @@ are first divided by the triangle R₀ of a sample of like rows, after which the
 
     V = W R₀⁻¹,   R = chol(Vᵀ V) R₀.
 
+Most columns are told apart well enough as they are, so they stay: the triangle has a one on the diagonal there, and
+only those that are nearly combinations of columns before them are divided.
+
 Each time it is checked, after the fact, that what was factored is well conditioned; otherwise the rows themselves are
 taken, by Householder. The error stays of the size of Householder's. (Cholesky-QR with a preconditioner; Yamamoto and
 others, Roundoff error analysis of the CholeskyQR2 algorithm, 2015, analyse the repair.)
@@ -29,13 +32,14 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy.linalg import lapack, solve_triangular
+from numpy.typing import NDArray
+from scipy.linalg import lapack
 
 from minidyn.arrays import Array, single_thread
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError
 from minidyn.graph.targets.cuda.reduce import CudaReduction
-from minidyn.graph.targets.native.reduce import Reduction
+from minidyn.graph.targets.native.reduce import GROUP, Reduction
 from minidyn.identification.rows.base_rows import PIECE, Progress, Samples, base_functions, samples_of
 from minidyn.model.robot import Robot
 from minidyn.recording.lazy import AnyRecording
@@ -44,6 +48,7 @@ _LOSS = 1e6
 """Largest sum of squares of the inverse of a factor with unit columns: rounding grows by no more, to 1e-10."""
 
 _FLOOR = 1e-15  # of a column's length: less on the diagonal is rounding
+_GROUPS = 6  # groups of columns that are divided alone; where it takes more all are
 
 
 class Triangle:
@@ -62,13 +67,12 @@ class Triangle:
         Nothing changes where the answer is False.
         """
         above = self.factor if metric is None else _divided(self.factor, metric)
-        total = above.T @ above
-        total += products
-        squares = np.diagonal(total).copy()
+        total = above.T @ above + products if len(above) else products.copy()
+        squares = total.diagonal().copy()
         if not np.isfinite(squares.sum()):
             return False
-        silent = squares == 0
-        lengths = np.sqrt(np.where(silent, 1.0, squares))
+        silent, lengths = squares == 0, np.sqrt(squares)
+        lengths[silent] = 1.0
         total /= lengths
         total /= lengths[:, None]
         total[silent, silent] = 1.0
@@ -78,9 +82,9 @@ class Triangle:
         inverse, failed = lapack.dtrtri(found)
         if failed or not float(np.vdot(inverse, inverse)) <= _LOSS:
             return False
-        made = found * lengths
-        made[silent] = 0.0
-        self.factor = made if metric is None else np.triu(made @ metric)
+        found *= lengths
+        found[silent] = 0.0
+        self.factor = found if metric is None else found @ metric
         return True
 
 
@@ -98,8 +102,29 @@ def metric_of(rows: Array) -> Array | None:
     diagonal = np.diagonal(factor).copy()
     floor = _FLOOR * lengths  # columns that depend on others leave rounding: divided by it they stay of order one
     np.fill_diagonal(factor, np.where(np.abs(diagonal) < floor, floor, diagonal))
-    inverse, failed = lapack.dtrtri(factor / lengths)
-    return None if not failed and float(np.vdot(inverse, inverse)) < 0.25 * _LOSS else factor
+    alone, divided = np.eye(size), _to_divide(factor / lengths)
+    solved, _ = lapack.dtrtrs(np.where(divided, alone, factor), factor)
+    return np.where(divided, solved, alone) if divided.any() else None
+
+
+def _to_divide(triangle: Array) -> NDArray[np.bool_]:
+    """Return which columns (c,) of a triangle, of length one, to make orthogonal to those before: none where all do.
+
+    Whole groups, as machine code divides them. Each time it is that of the column which takes most off the sum of
+    squares of the inverse X: without it X loses (x_j - e_j) X_j / X_jj, where x_j is its column j and X_j its row j.
+    """
+    alone, divided = np.eye(len(triangle)), np.zeros(len(triangle), dtype=bool)
+    for number in range(_GROUPS + 1):
+        inverse, failed = lapack.dtrtri(np.where(divided, alone, triangle))
+        squares = np.inf if failed else float(np.vdot(inverse, inverse))
+        if squares < (0.02 if number else 0.25) * _LOSS:
+            return divided
+        if np.isfinite(squares):
+            away, row = inverse - alone, inverse / inverse.diagonal()[:, None]
+            change = (away * away).sum(0) * (row * row).sum(1) - 2 * ((inverse.T @ away) * row.T).sum(0)
+            first = int(np.argmin(change)) // GROUP * GROUP
+            divided[first : first + GROUP] = True
+    return np.ones_like(divided)
 
 
 def triangle_of(rows: Array) -> Array:
@@ -108,7 +133,8 @@ def triangle_of(rows: Array) -> Array:
 
 
 def _divided(rows: Array, factor: Array) -> Array:
-    return np.asarray(solve_triangular(factor, rows.T, trans="T").T, dtype=float)
+    """Return rows (N, c) divided by an upper triangle (c, c) without zeros on its diagonal."""
+    return np.asarray(lapack.dtrtrs(factor.T, rows.T, lower=1)[0].T, dtype=float)
 
 
 Weight = Callable[[Sequence[Array]], Array]
@@ -120,7 +146,7 @@ STRETCHES = 5
 FEW = 2048
 """Samples that are taken in row by row."""
 
-_LIKE = 512  # samples of a piece that say how its columns lie
+_LIKE = 256  # samples of a piece that say how its columns lie, or six for each column
 _AHEAD = 2  # pieces that may be under way; results depend on it, so it does not depend on the number of threads
 
 
@@ -291,7 +317,7 @@ def _batches(pieces: Iterator[Samples], edges: Sequence[int], most: int, row: in
             take = min(len(piece) - begin, most - size, len(piece) if last else bounds[number][1] - row)
             held.append([array[begin : begin + take] for array in piece.arrays])
             begin, row, size = begin + take, row + take, size + take
-            if size == most or (not last and row == bounds[number][1]):
+            if 4 * size >= most or (not last and row == bounds[number][1]):  # to join large ones is to copy them
                 yield number, _joined(held)
                 held, size = [], 0
     if held:
@@ -326,7 +352,7 @@ class _Rows:
 
     def some(self, arrays: Sequence[Array]) -> list[Array]:
         """Return the rows of a few samples spread over a piece, as long together as all of it."""
-        every = -(-len(arrays[0]) // _LIKE)
+        every = -(-len(arrays[0]) // max(_LIKE, 6 * max(self.sizes)))
         return [np.sqrt(every) * rows for rows in self.of([np.ascontiguousarray(array[::every]) for array in arrays])]
 
     def _weighted(self, arrays: Sequence[Array]) -> Sequence[Array]:

@@ -6,11 +6,11 @@ products of their columns to sums. A block holds `width` rows, each of its `colu
 
 - `@gram(block, blocks, columns, sums)` adds the products of all pairs of columns to sums that are kept lane by lane:
   for each group of GROUP columns and each `across` columns from there on, GROUP * across vectors.
-- `@divide(block, blocks, columns, factor, out)` divides the rows by an upper triangle, column by column: what it writes
-  times the triangle is the rows, to rounding, whatever the triangle's condition (a product with an inverse would not
-  do). `factor` holds, for each group of GROUP columns, the triangle's rows above and then its corner on the diagonal,
-  GROUP numbers a row, with reciprocals on the diagonal. Up to four blocks are computed at once, so `out` has room for a
-  multiple of four.
+- `@divide(block, blocks, columns, factor)` divides the rows by an upper triangle, column by column, in place: what it
+  writes times the triangle is the rows, to rounding, whatever the triangle's condition (a product with an inverse
+  would not do). `factor` holds, for each group of GROUP columns, one (or zero: it stays as it is), the triangle's rows
+  above and then its corner on the diagonal, GROUP numbers a row, with reciprocals on the diagonal.
+  Up to four blocks are computed at once, so there is room for a multiple of four.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GROUP = 4
 TILE = 256
 """Samples of a tile: eight columns of it stay in the first-level cache, all rows of it in the second."""
 
-_REDUCE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, *[ctypes.c_void_p] * 5)
+_REDUCE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, *[ctypes.c_void_p] * 4)
 
 
 def across(width: int) -> int:
@@ -85,10 +85,9 @@ class Reduction:
                 raise ValueError(f"factor: expected float64 {(size, size)}, got {factor.dtype} {factor.shape}")
         if not ir.has_compiler():
             return self._evaluated(arrays, factors, which)
-        sums: list[Array | None] = [None] * len(self.sizes)
-        for index in which:
-            size = self.sizes[index]
-            sums[index] = _aligned(GROUP * width * sum(size - first for first in range(0, size, GROUP)))
+        counts = [GROUP * width * sum(range(size, 0, -GROUP)) * (k in which) for k, size in enumerate(self.sizes)]
+        parts = np.split(_aligned(sum(counts)), np.cumsum(counts[:-1]))
+        sums = [part if len(part) else None for part in parts]
         packed = [None if factor is None else _packed_triangle(factor) for factor in factors]
         self._run(arrays, packed, sums)
         return [_unpacked(values, size, width) for values, size in zip(sums, self.sizes) if values is not None]
@@ -118,7 +117,6 @@ class Reduction:
         if not hasattr(own, "tiles"):  # work space of this thread
             rows = -(-TILE // (4 * self.width)) * 4 * self.width
             own.tiles = [_aligned(rows * size) for size in self.sizes]
-            own.divided = _aligned(rows * max(self.sizes, default=0))
             own.slots = _aligned(max(1, len(self._plan.slots)))
             own.tiles_table = ir.pointer_table(own.tiles)
         words: list[int] = []
@@ -131,7 +129,6 @@ class Reduction:
             (ctypes.c_int64 * len(words))(*words),
             len(arrays[0]),
             own.tiles_table,
-            own.divided.ctypes.data,
             ir.pointer_table(factors),
             ir.pointer_table(sums),
             own.slots.ctypes.data,
@@ -165,27 +162,35 @@ def _aligned(size: int) -> Array:
 
 def _packed_triangle(factor: Array) -> Array:
     """Return, for each group of columns, the rows above and its corner, with reciprocals on the diagonal."""
-    values = factor.copy()
+    values, (places, heads) = factor.copy(), _triangle_places(len(factor))
     np.fill_diagonal(values, 1.0 / np.diagonal(factor))
-    return np.concatenate([values[: j + GROUP, j : j + GROUP].ravel() for j in range(0, len(values), GROUP)])
+    packed = np.asarray(values.ravel()[places])
+    packed[heads] = np.any(factor != np.eye(len(factor)), axis=0).reshape(-1, GROUP).any(axis=1)
+    return packed
+
+
+@lru_cache(maxsize=64)
+def _triangle_places(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return where in a triangle (size, size) the numbers of `_packed_triangle` are, and which of them lead a group."""
+    every = np.arange(size * size).reshape(size, size)
+    groups = [np.append(0, every[: j + GROUP, j : j + GROUP]) for j in range(0, size, GROUP)]
+    return np.concatenate(groups), np.cumsum([0, *map(len, groups[:-1])])
 
 
 def _unpacked(sums: Array, size: int, width: int) -> Array:
     """Return the products as a symmetric matrix (size, size), lanes added up."""
-    made = np.zeros((size, size))
-    made.ravel()[_places(size, across(width))] = sums.reshape(-1, width).sum(axis=1)
-    return np.asarray(np.triu(made) + np.triu(made, 1).T)
+    return np.asarray((sums.reshape(-1, width) @ np.ones(width))[_places(size, across(width))])
 
 
 @lru_cache(maxsize=64)
 def _places(size: int, step: int) -> NDArray[np.intp]:
-    """Return where in a matrix (size, size), row by row, the sums go in the order `@gram` keeps them."""
-    found = []
+    """Return for each entry of a symmetric matrix (size, size) where it is in the order in which `@gram` keeps sums."""
+    found, here = np.zeros((size, size), dtype=np.intp), 0
     for i in range(0, size, GROUP):
         for j in range(i, size, step):
-            rows, columns = np.arange(i, i + GROUP)[:, None], np.arange(j, j + step)
-            found.append((rows * size + columns).ravel())
-    return np.concatenate(found)
+            found[i : i + GROUP, j : j + step] = here + np.arange(GROUP * step).reshape(GROUP, step)
+            here += GROUP * step
+    return np.asarray(np.triu(found) + np.triu(found, 1).T)
 
 
 def gram_text(width: int) -> str:
@@ -243,12 +248,12 @@ def divide_text(width: int) -> str:
     pairs = [(b, j) for b in range(step) for j in range(GROUP)]
     blocks, here, column, corner = [], [], [], []
     for k in range(1, step):
-        blocks += [f"  %{way}{k} = getelementptr double, ptr %{way}{k - 1}, i64 %stride" for way in ("from", "to")]
+        blocks.append(f"  %at{k} = getelementptr double, ptr %at{k - 1}, i64 %stride")
     for b, j in pairs:
-        here.append(f"  %w{b}.{j}.a = getelementptr double, ptr %from{b}, i64 %j.off")
+        here.append(f"  %w{b}.{j}.a = getelementptr double, ptr %at{b}, i64 %j.off")
         here += ir.vector_at(f"w{b}.{j}", f"w{b}.{j}.a", j * width, width)
     for b in range(step):
-        column.append(f"  %x{b}.p = getelementptr double, ptr %to{b}, i64 %k.off")
+        column.append(f"  %x{b}.p = getelementptr double, ptr %at{b}, i64 %k.off")
         column.append(f"  %x{b} = load {real}, ptr %x{b}.p, align {8 * width}")
     for j in range(GROUP):
         column += ir.spread(f"u{j}", "u", j, width)
@@ -263,41 +268,47 @@ def divide_text(width: int) -> str:
                 corner.append(f"  %p{b}.{k}.{j} = fmul {ir.FLAGS} {real} %v{b}.{k}, %c{k}.{j}")
                 corner.append(f"  %a{b}.{j}.{k + 1} = fsub {ir.FLAGS} {real} %a{b}.{j}.{k}, %p{b}.{k}.{j}")
             corner.append(f"  %v{b}.{j} = fmul {ir.FLAGS} {real} %a{b}.{j}.{j}, %c{j}.{j}")
-            corner.append(f"  %o{b}.{j}.a = getelementptr double, ptr %to{b}, i64 %j.off")
-            corner.append(f"  %o{b}.{j}.p = getelementptr double, ptr %o{b}.{j}.a, i64 {j * width}")
-            corner.append(f"  store {real} %v{b}.{j}, ptr %o{b}.{j}.p, align {8 * width}")
+            corner.append(f"  store {real} %v{b}.{j}, ptr %w{b}.{j}.p, align {8 * width}")
     return f"""
-define internal void @divide(ptr %block, i64 %blocks, i64 %columns, ptr %factor, ptr %out) noinline #0 {{
+define internal void @divide(ptr %block, i64 %blocks, i64 %columns, ptr %factor) noinline #0 {{
 entry:
   %stride = mul i64 %columns, {width}
   br label %few
 few:
   %b = phi i64 [ 0, %entry ], [ %b.next, %few.end ]
   %b.off = mul i64 %b, %stride
-  %from0 = getelementptr double, ptr %block, i64 %b.off
-  %to0 = getelementptr double, ptr %out, i64 %b.off
+  %at0 = getelementptr double, ptr %block, i64 %b.off
 {ir.joined(blocks)}
   br label %group
 group:
-  %j = phi i64 [ 0, %few ], [ %j.next, %corner ]
-  %u.first = phi ptr [ %factor, %few ], [ %u.next, %corner ]
+  %j = phi i64 [ 0, %few ], [ %j.next, %group.end ]
+  %u.head = phi ptr [ %factor, %few ], [ %u.next, %group.end ]
+  %u.first = getelementptr double, ptr %u.head, i64 1
+  %head = load double, ptr %u.head, align 8
+  %same = fcmp oeq double %head, 0.0
+  br i1 %same, label %group.end, label %above
+above:
   %j.off = mul i64 %j, {width}
 {ir.joined(here)}
   %alone = icmp eq i64 %j, 0
   br i1 %alone, label %corner, label %column
 column:
-  %k = phi i64 [ 0, %group ], [ %k.next, %column ]
-  %u = phi ptr [ %u.first, %group ], [ %u.after, %column ]
-{ir.joined(f"  %s{b}.{j} = phi {real} [ %w{b}.{j}, %group ], [ %n{b}.{j}, %column ]" for b, j in pairs)}
+  %k = phi i64 [ 0, %above ], [ %k.next, %column ]
+  %u = phi ptr [ %u.first, %above ], [ %u.after, %column ]
+{ir.joined(f"  %s{b}.{j} = phi {real} [ %w{b}.{j}, %above ], [ %n{b}.{j}, %column ]" for b, j in pairs)}
   %k.off = mul i64 %k, {width}
 {ir.joined(column)}
   %u.after = getelementptr double, ptr %u, i64 {GROUP}
 {ir.loop_end("k", 1, "%j", "column", "corner")}
 corner:  ; the triangle on the diagonal, with reciprocals of the diagonal
-  %c = phi ptr [ %u.first, %group ], [ %u.after, %column ]
-{ir.joined(f"  %a{b}.{j}.0 = phi {real} [ %w{b}.{j}, %group ], [ %n{b}.{j}, %column ]" for b, j in pairs)}
+  %c = phi ptr [ %u.first, %above ], [ %u.after, %column ]
+{ir.joined(f"  %a{b}.{j}.0 = phi {real} [ %w{b}.{j}, %above ], [ %n{b}.{j}, %column ]" for b, j in pairs)}
 {ir.joined(corner)}
-  %u.next = getelementptr double, ptr %c, i64 {GROUP * GROUP}
+  br label %group.end
+group.end:
+  %u.rows = add i64 %j, {GROUP}
+  %u.size = mul i64 %u.rows, {GROUP}
+  %u.next = getelementptr double, ptr %u.first, i64 %u.size
 {ir.loop_end("j", GROUP, "%columns", "group", "few.end")}
 few.end:
 {ir.loop_end("b", step, "%blocks", "few", "done")}
@@ -308,7 +319,7 @@ done:
 
 
 def _reduce_text(plan: Plan, width: int) -> str:
-    """Return `@reduce(arguments, count, tiles, divided, factors, sums, u)`.
+    """Return `@reduce(arguments, count, tiles, factors, sums, u)`.
 
     `arguments` holds address and strides of each argument. Where the address of a factor is null, rows are taken as
     they are; where that of the sums is null, they are only computed.
@@ -318,9 +329,8 @@ def _reduce_text(plan: Plan, width: int) -> str:
     words = ir.loads("d", descriptor_names(ins))
     for name, table in (("o", "tiles"), ("f", "factors"), ("g", "sums")):
         words += ir.loads(table, [f"ptr {name}{index}" for index in range(len(sizes_out))])
-    first, here, products, places, squares, single = ([] for _ in range(6))  # lines
+    here, products, places, squares, single = ([] for _ in range(5))  # lines
     for index, size in enumerate(sizes_out):
-        first += ir.block_at(f"n{index}", f"o{index}", "n", size * width)
         here += ir.block_at(f"b{index}", f"o{index}", "b", size * width)
         products += [
             f"  %g{index}.none = icmp eq ptr %g{index}, null",
@@ -329,11 +339,10 @@ def _reduce_text(plan: Plan, width: int) -> str:
             f"  %f{index}.none = icmp eq ptr %f{index}, null",
             f"  br i1 %f{index}.none, label %add{index}, label %divide{index}",
             f"divide{index}:",
-            f"  call void @divide(ptr %o{index}, i64 %b, i64 {size}, ptr %f{index}, ptr %divided)",
+            f"  call void @divide(ptr %o{index}, i64 %b, i64 {size}, ptr %f{index})",
             f"  br label %add{index}",
             f"add{index}:",
-            f"  %r{index} = phi ptr [ %o{index}, %ask{index} ], [ %divided, %divide{index} ]",
-            f"  call void @gram(ptr %r{index}, i64 %b, i64 {size}, ptr %g{index})",
+            f"  call void @gram(ptr %o{index}, i64 %b, i64 {size}, ptr %g{index})",
             f"  br label %done{index}",
             f"done{index}:",
         ]
@@ -344,23 +353,16 @@ def _reduce_text(plan: Plan, width: int) -> str:
             source = f"ptr %{name}.at, i64 %{name}.lane, i64 %{name}.scalar, ptr %{name}"
             squares.append(f"  call void @get{name[1:]}({source})")
             single.append(f"  call void @copy({source}, i64 8, i64 {8 * width}, i64 {size}, i64 %last, i64 {width})")
-    fill, compute = (
-        ", ".join([*(f"ptr %{name}" for name in ins), *(f"ptr %{o}{k}" for k in range(len(sizes_out))), "ptr %u"])
-        for o in "nb"
-    )
+    results = [f"ptr %b{index}" for index in range(len(sizes_out))]
+    compute = ", ".join([*(f"ptr %{name}" for name in ins), *results, "ptr %u"])
     return f"""
-define void @reduce(ptr %d, i64 %count, ptr %tiles, ptr %divided, ptr %factors, ptr %sums, ptr %u) #0 {{
+define void @reduce(ptr %d, i64 %count, ptr %tiles, ptr %factors, ptr %sums, ptr %u) #0 {{
 entry:
 {ir.joined(f"  %{name} = alloca double, i64 {max(1, size) * width}, align 64" for name, size in zip(ins, sizes_in))}
 {ir.joined(words)}
-  br label %fill
-fill:  ; what is the same in every row is written once; only the lanes after the last sample lose it
-  %n = phi i64 [ 0, %entry ], [ %n.next, %fill ]
-{ir.joined(first)}
-  call void @fill.{width}({fill})
-{ir.loop_end("n", 1, TILE // width, "fill", "tile")}
+  br label %tile
 tile:
-  %first = phi i64 [ 0, %fill ], [ %first.next, %tile.end ]
+  %first = phi i64 [ 0, %entry ], [ %first.next, %tile.end ]
   %first.next = add i64 %first, {TILE}
   %over = icmp slt i64 %count, %first.next
   %end = select i1 %over, i64 %count, i64 %first.next
@@ -383,6 +385,7 @@ single:
 {ir.joined(single)}
   br label %compute
 compute:
+  call void @fill.{width}({compute})  ; each time: division overwrites what is the same in every row
   call void @core.{width}({compute})
   br i1 %whole, label %computed, label %clear
 clear:  ; the lanes after the last sample repeat it: they must not count
