@@ -23,8 +23,11 @@ def test_a_hundred_logs_leave_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_what_grows_is_seen() -> None:
-    flat = [soak.Used(300.0, 6, 1, 0)] * 20
+    flat = [soak.Used(300.0, 6, 1, 0, 256)] * 20
     assert soak.grown(flat) == []
+    filling = [soak.Used(300.0 + 3 * k, 6, 1, 0, 128 + min(128, k)) for k in range(129)]
+    assert "few" in soak.grown(filling)[0]  # nothing is known yet
+    assert soak.grown(filling + [filling[-1]] * 180) == []
     assert len(soak.grown([replace(one, memory=300.0 + 3 * k) for k, one in enumerate(flat)])) == 1
     for what in ("files", "threads", "temporary"):
         assert len(soak.grown([replace(one, **{what: k // 14}) for k, one in enumerate(flat)])) == 1
