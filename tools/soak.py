@@ -110,10 +110,8 @@ def main() -> int:
             found.append(one)
             if number in (1, count) or number % max(1, count // 12) == 0:
                 hours = number * given.each / 60
-                print(
-                    f"{hours:5.1f} h: {one.memory:.0f} MB, {one.files} files, {one.threads} threads, {one.compiled} compiled",
-                    flush=True,
-                )
+                held = f"{one.files} files, {one.threads} threads, {one.compiled} compiled functions"
+                print(f"{hours:5.1f} h: {one.memory:.0f} MB, {held}", flush=True)
     bad = grown(found)
     print("; ".join(bad) or f"flat: {count} logs, {count * given.each / 60:.1f} h of motion")
     return int(bool(bad))
