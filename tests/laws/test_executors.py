@@ -108,6 +108,40 @@ def assert_equal(one: md.Estimate, two: md.Estimate) -> None:
     assert one.notices == two.notices
 
 
+def test_long_logs_are_cut_into_longer_tasks(logs, alone, monkeypatch) -> None:
+    """Twice as long, by the length of the log alone; what is prepared is cut at the same samples."""
+    log = md.read_recording(logs, arm(), lazy=True)
+    before = [len(chunk) for chunk in log.chunks()]
+    monkeypatch.setattr(lazy, "_MANY", 3)
+    after = [len(chunk) for chunk in log.chunks()]
+    assert max(before) == 2 * _GROUP < min(after)
+    assert max(after) <= 4 * _GROUP
+    assert sum(before) == sum(after) == len(log)
+    prepared = md.prepare(arm(), log)
+    assert len(list(prepared.chunks())) == len(after) < len(before)
+    here = identified(logs)
+    assert_equal(here, identified(logs, executor=Shuffled()))
+    np.testing.assert_allclose(here.beta, alone.beta, rtol=1e-8, atol=1e-9)
+
+
+def test_only_what_is_asked_for_is_unpacked(logs, monkeypatch) -> None:
+    """Of a row group no more batches than reach the last sample; pieces that show something begin where groups do."""
+    log, read = md.read_recording(logs[0], arm(), lazy=True), list[int]()
+    batches = pq.ParquetFile.iter_batches
+
+    def counted(*args, **options):
+        for batch in batches(*args, **options):
+            read.append(batch.num_rows)
+            yield batch
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", counted)
+    some = log[_GROUP + 100 : _GROUP + 400]
+    assert sum(map(len, some.tiles(200))) == 300
+    assert sum(read) == 400
+    assert [begin for _, begin, _ in log.spread(4, 300, quick=True).parts] == [0, _GROUP, 2 * _GROUP, 59_700]
+    assert [begin for _, begin, _ in log[:_GROUP].spread(3, 300, quick=True).parts] == [0, 8042, 16084]
+
+
 def test_any_order_and_lost_workers_change_no_bit(logs, alone, monkeypatch, tmp_path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # nobody else's files
     log = md.read_recording(logs, arm(), lazy=True)

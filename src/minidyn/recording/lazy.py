@@ -39,7 +39,9 @@ LEFT_OUT = act(
 )
 
 CHUNK = 1 << 18
-"""Samples, as they were logged, that are read as one task."""
+"""Samples, as they were logged, that are read as one task; of a long recording twice as many (`_MANY`)."""
+
+_MANY = 256  # chunks from which tasks are of two: there are enough for many workers, and each costs its sending
 
 Progress = Callable[[int], None]
 T = TypeVar("T")
@@ -182,14 +184,14 @@ class LazyRecording:
             yield from _even(run.tiles(samples, begin, end), samples)
 
     def chunks(self, size: int | None = None) -> Iterator[LazyRecording]:
-        """Yield the recording in tasks of about `CHUNK` samples as they were logged.
+        """Yield the recording in tasks of about `CHUNK` samples as they were logged, twice as many of a long one.
 
         Short runs are put together. Long ones are cut where their files can be read from: large chunks are those of
         formats that are read from the start. With `size` tasks are whole runs, of about so many samples together.
         """
         about = replace(self, parts=(), notices=(), info=without_sketch(self.info), engine=None)
-        every = self.info.get("decimate", 1)
-        most = CHUNK // (every if isinstance(every, int) else 1) if size is None else size
+        every = every if isinstance(every := self.info.get("decimate", 1), int) else 1
+        most = (CHUNK if every * len(self) < _MANY * CHUNK else 2 * CHUNK) // every if size is None else size
         held: list[tuple[RunOnDisk, int, int]] = []
         samples = 0
         for run, begin, end in self.parts:
@@ -265,9 +267,18 @@ class LazyRecording:
             return replace(whole, notices=(*whole.notices, *self.engine.notices[known:]))
         return self._in_memory([list(run.tiles()) for run in self.runs])
 
-    def spread(self, count: int, samples: int) -> LazyRecording:
-        """Return so many pieces of so many samples each, from the beginning to the end, as runs."""
+    def spread(self, count: int, samples: int, *, quick: bool = False) -> LazyRecording:
+        """Return so many pieces of so many samples each, from the beginning to the end, as runs.
+
+        With `quick` they begin where files can be read from, if that is near: what is before is not unpacked.
+        """
         begins = np.linspace(0, max(0, len(self) - samples), count).astype(int).tolist()
+        if quick:
+            runs = zip(self.starts, self.parts)
+            cuts = np.array([row + cut - a for row, (run, a, b) in runs for cut in (a, *run.cuts(a, b))])
+            nearest = cuts[np.abs(cuts[:, None] - begins).argmin(axis=0)].tolist()
+            near = len(self) / (2 * count)
+            begins = [cut if abs(cut - begin) < near else begin for cut, begin in zip(nearest, begins)]
         parts = tuple(part for begin in begins for part in self[begin : begin + samples].parts)
         return replace(self, parts=parts, info=without_sketch(self.info))
 

@@ -46,7 +46,7 @@ from minidyn.recording.recording import Recording
 _HUBER = 1.345  # standard deviations beyond which a residual counts linearly: 95 % efficient for normal noise
 _SCORES = 1024  # samples whose scores are held at once
 _TILE = 8192  # samples, about, that are read for them: whole blocks, so that their sums are the same for any number
-_HEAD = 3 * PIECE  # samples that say how long residuals remember
+_HEAD = PIECE  # samples that say how long residuals remember
 _MOST_BLOCKS = 50_000  # more say nothing more: those of a long recording are longer
 
 

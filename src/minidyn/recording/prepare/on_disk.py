@@ -332,7 +332,8 @@ def mostly_held(recording: LazyRecording, reach: Array, fewest: int) -> bool:
     """
     if len(recording) <= _LONG:
         return True
-    counts = _unseen(recording).spread(_LOOKS, _HEAD).each(partial(_held_samples, reach, fewest), size=_HEAD)
+    some = _unseen(recording).spread(_LOOKS, _HEAD, quick=True)
+    counts = some.each(partial(_held_samples, reach, fewest), size=_HEAD)
     return 2 * sum(counts) > _LOOKS * _HEAD
 
 

@@ -96,6 +96,8 @@ class ParquetTable(LogTable):
                 row += batch.num_rows
                 if low < high:
                     yield self._part(batch.slice(low, high - low), names)
+                if row >= stop:  # the rest of the row group stays packed
+                    return
 
     def size_of(self, names: Sequence[str]) -> tuple[int, int]:
         """Return the bytes of these columns, packed as they are, and of all."""
