@@ -251,6 +251,7 @@ def findings() -> list[tuple[str, bytes]]:
         ("npz", _archive(t=np.arange(5.0), q=np.zeros((5, 2)), notices=np.array(['{"code": 3}']))),
         ("parquet", _twins()),
         ("parquet", _never_missing()),
+        ("parquet", _without_order()),
         ("mat", _matrix(b"\x05\0\0\0\x08\0\0\0", b"\x05\0\0\0\0\0\0\0")),  # SciPy took zero for a type and crashed
         ("db3", _bag("UPDATE messages SET timestamp = 1e300")),
         ("db3", _bag("UPDATE topics SET name = CAST(name AS BLOB)")),
@@ -287,6 +288,16 @@ def _never_missing() -> bytes:
     buffer = io.BytesIO()
     pq.write_table(pa.table({"t": [0.0, None], "q1": [0.0, None]}), buffer)
     return buffer.getvalue().replace(b"\x25\x02\x18\x02q1", b"\x25\x00\x18\x02q1")
+
+
+def _without_order() -> bytes:
+    """A file whose columns have an order that is unknown: Arrow's writer of metadata ended the process."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({"t": [0.0, 1.0], "q1": [0.0, 1.0], "q2": [0.0, 1.0]}), buffer)
+    return buffer.getvalue().replace(b"\x19\x3c\x1c\x00\x00", b"\x19\x3c\x00\x00\x80")
 
 
 def _matrix(old: bytes, new: bytes) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import sys
 from collections import Counter
@@ -41,10 +42,14 @@ class ParquetTable(LogTable):
         parquet = optional("pyarrow.parquet")
 
         self.path = path
-        with _readable(path), parquet.ParquetFile(_source(path), pre_buffer=False) as file:
+        with (
+            _readable(path),
+            path.open("rb") as stream,
+            parquet.ParquetFile(path if isinstance(path, Path) else stream, pre_buffer=False) as file,
+        ):
             schema, self._rows = file.schema_arrow, file.metadata.num_rows
             groups = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
-            sizes = _column_bytes(file.metadata)
+            sizes = _column_bytes(stream)
             lists = [field.name for field in schema if _is_list(field.type)]
             first = next(file.iter_batches(1, columns=lists), None) if lists and self._rows else None
         if len(set(schema.names)) < len(schema.names):
@@ -125,20 +130,25 @@ class ParquetTable(LogTable):
         return part
 
 
-def _column_bytes(metadata: Any) -> dict[str, int]:
-    """Return the packed bytes of each column.
+def _column_bytes(stream: Any) -> dict[str, int]:
+    """Return the packed bytes of each column of a file that Arrow has opened.
 
-    Arrow's objects of column chunks end the process where a statistic in the file is broken, so they are not asked.
+    Arrow's objects of column chunks end the process where a statistic in the file is broken, and so does its writer of
+    metadata where orders of columns are, so neither is asked.
     """
-    stream = optional("pyarrow").BufferOutputStream()
-    metadata.write_metadata_file(stream)  # as Arrow understood it: known fields alone
+    stream.seek(-8, os.SEEK_END)
+    size = int.from_bytes(stream.read(4), "little")
+    stream.seek(-8 - size, os.SEEK_END)
     found: dict[str, int] = {}
-    for group in _Footer(stream.getvalue().to_pybytes()).value(_STRUCT, _SIZES).get(4, ()):
-        for chunk in group.get(1, ()):
-            column = chunk.get(3, {})
-            path = b".".join(column.get(3, ())).decode(errors="replace")
-            name = path.removesuffix(".list.element").removesuffix(".list.item")
-            found[name] = found.get(name, 0) + column.get(7, 0)
+    try:
+        for group in _Footer(stream.read(size)).value(_STRUCT, _SIZES).get(4, ()):
+            for chunk in group.get(1, ()):
+                column = chunk.get(3, {})
+                path = b".".join(column.get(3, ())).decode(errors="replace")
+                name = path.removesuffix(".list.element").removesuffix(".list.item")
+                found[name] = found.get(name, 0) + column.get(7, 0)
+    except (LookupError, TypeError, AttributeError, RecursionError):
+        raise OSError("its footer is broken") from None
     return found
 
 
@@ -152,7 +162,7 @@ class _Footer:
     """Some fields of a Parquet file's metadata, by their numbers in Thrift's compact protocol."""
 
     def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 4  # behind "PAR1"
+        self._data, self._at = data, 0
 
     def value(self, kind: int, wanted: dict[int, Any] | None) -> Any:
         """Return what comes next: structures as dicts of the wanted fields; None: it is passed over."""
@@ -178,7 +188,7 @@ class _Footer:
             size = self._number()
             self._at += size
             return data[self._at - size : self._at]
-        if kind == 9:
+        if kind in (9, 10):  # lists and sets
             head = data[self._at]
             self._at += 1
             count = head >> 4 if head < 0xF0 else self._number()
@@ -186,7 +196,12 @@ class _Footer:
                 self._at += count
                 return []
             return [self.value(head & 15, wanted) for _ in range(count)]
-        self._at += {3: 1, 7: 8}[kind]
+        if kind == 11:  # a map
+            count = self._number()
+            kinds = data[self._at] if count else 0
+            self._at += count > 0
+            return [self.value(of, None) for _ in range(count) for of in (kinds >> 4, kinds & 15)]
+        self._at += {3: 1, 7: 8, 13: 16}[kind]
         return None
 
     def _number(self) -> int:
