@@ -31,7 +31,7 @@ from minidyn.arrays import may_thread, one_processor, side_by_side
 from minidyn.errors import WorkerFailed
 from minidyn.identification.diagnostics.residuals import Residuals
 from minidyn.identification.rows import triangles
-from minidyn.recording import lazy
+from minidyn.recording import engine, lazy
 from minidyn.recording.engine import Engine, Workers, executor_of
 from minidyn.recording.prepare import on_disk, spool
 from minidyn.recording.read.left_on_disk import hash_of
@@ -108,20 +108,42 @@ def assert_equal(one: md.Estimate, two: md.Estimate) -> None:
     assert one.notices == two.notices
 
 
-def test_long_logs_are_cut_into_longer_tasks(logs, alone, monkeypatch) -> None:
-    """Twice as long, by the length of the log alone; what is prepared is cut at the same samples."""
-    log = md.read_recording(logs, arm(), lazy=True)
-    before = [len(chunk) for chunk in log.chunks()]
-    monkeypatch.setattr(lazy, "_MANY", 3)
-    after = [len(chunk) for chunk in log.chunks()]
-    assert max(before) == 2 * _GROUP < min(after)
-    assert max(after) <= 4 * _GROUP
-    assert sum(before) == sum(after) == len(log)
-    prepared = md.prepare(arm(), log)
-    assert len(list(prepared.chunks())) == len(after) < len(before)
-    here = identified(logs)
-    assert_equal(here, identified(logs, executor=Shuffled()))
-    np.testing.assert_allclose(here.beta, alone.beta, rtol=1e-8, atol=1e-9)
+class Far(Shuffled):
+    """A cluster, as its module says: each task costs its way."""
+
+    __module__ = "distributed.somewhere"
+
+
+def test_clusters_get_two_chunks_a_task(logs, alone, monkeypatch) -> None:
+    """The first ones apart: there must be some for everybody. No bit changes."""
+    monkeypatch.setattr(engine, "_ALONE", 1)
+    executor = Far()
+    assert_equal(alone, identified(logs, executor=executor))
+    chunks = len(list(md.prepare(arm(), md.read_recording(logs, arm(), lazy=True)).chunks()))
+    assert chunks >= 4
+    assert executor.names.count("triangles") == 1 + -(-(chunks - 1) // 2)
+
+
+@pytest.mark.parametrize(("kind", "tasks"), [(Far, 5), (Shuffled, 7)])
+def test_of_two_chunks_one_may_fail(kind, tasks, monkeypatch) -> None:
+    """Results come in order, with their rows; what fails is tried three times."""
+    monkeypatch.setattr(engine, "_ALONE", 2)
+    executor = kind()
+    chunks = [engine.Files(tuple(range(10 * k, 11 * k + 1))) for k in range(7)]
+    found = list(Engine(executor).tried(_paths_of, chunks))
+    assert [chunk for _, chunk, _ in found] == chunks
+    rows = np.cumsum([0, *map(len, chunks)])
+    assert [one for k, (one, _, _) in enumerate(found) if k != 4] == [
+        (chunk.paths, row) for k, (chunk, row) in enumerate(zip(chunks, rows)) if k != 4
+    ]
+    assert found[4][0] == engine._Failure("forty cannot be read")
+    assert len(executor.names) == tasks + 2
+
+
+def _paths_of(chunk, row, progress):
+    if 40 in chunk.paths:
+        raise WorkerFailed("forty cannot be read")
+    return chunk.paths, row
 
 
 def test_only_what_is_asked_for_is_unpacked(logs, monkeypatch) -> None:

@@ -1,9 +1,10 @@
 """Who reads the chunks of a recording: workers of any executor, with retries; results come in the order of the chunks.
 
 An executor is what `concurrent.futures` calls so: a process pool, `dask.distributed.Client(...).get_executor()`, those
-of Ray and MPI. Tasks travel there as a function and a chunk (paths, rows, settings), and small results travel back. A
-worker that dies, and a file that cannot be read, is tried again; what fails again stops the work or is left out.
-Files are opened by workers, too, some at a time.
+of Ray and MPI. Tasks travel there as a function and a chunk (paths, rows, settings), and small results travel back;
+clusters, where each task costs milliseconds, get two chunks a task where there are many. A worker that dies, and a file
+that cannot be read, is tried again; what fails again stops the work or is left out. Files are opened by workers, too,
+some at a time.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ T = TypeVar("T")
 DASK = ("local",)
 
 _AHEAD = 128  # tasks that are handed to the executor before their turn: more workers than that have none to do
+_ALONE = 32  # chunks that are tasks of their own; clusters get those after them two at a time
+_CLUSTERS = ("distributed", "ray", "mpi4py")
 _TRIES = 3
 _OPENED = 256  # tasks, about, in which many files are opened
 
@@ -72,16 +75,21 @@ class _Failure:
     text: str
 
 
+_Answer = tuple[Any, Sketch | None]
+
+
 class Task:
-    """A function to run on one chunk; schedulers show its name."""
+    """A function to run on chunks, one after the other; schedulers show its name."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         self.__name__ = str(getattr(getattr(function, "func", function), "__name__", "task")).strip("_")
 
-    def __call__(self, chunk: Stretch, row: int, empty: Sketch | None) -> tuple[Any, Sketch | None]:
-        """Return what the function makes of the chunk, and a sketch of what was read for it."""
-        made = None if empty is None else empty.like()
+    def __call__(self, chunks: Sequence[tuple[Stretch, int]], empty: Sketch | None) -> list[_Answer]:
+        """Return what the function makes of each chunk, given with its first row, and a sketch of what was read."""
+        return [self._of(chunk, row, None if empty is None else empty.like()) for chunk, row in chunks]
+
+    def _of(self, chunk: Stretch, row: int, made: Sketch | None) -> _Answer:
         try:
             with one_processor(), collecting(made):
                 return self.function(chunk, row, None), made
@@ -122,20 +130,31 @@ class Engine:
     ) -> Iterator[tuple[T | _Failure, S, Sketch | None]]:
         """Yield (result or failure, chunk, sketch) of each chunk: the caller decides what a failure means."""
         task, waiting = Task(function), deque[_Waiting]()
-        row, rest, most = 0, iter(chunks), 1 if isinstance(self.executor, Here) else _AHEAD
+        rest, most = self._tasks(chunks), 1 if isinstance(self.executor, Here) else _AHEAD
         try:
             while True:
-                while len(waiting) < most and (chunk := next(rest, None)) is not None:
-                    waiting.append(_Waiting(self, task, (chunk, row, empty)))
-                    row += len(chunk)
+                while len(waiting) < most and (some := next(rest, None)) is not None:
+                    waiting.append(_Waiting(self, task, some, empty))
                 if not waiting:
                     return
                 first = waiting.popleft()
-                found, part = first.result()
-                yield found, first.arguments[0], part
+                for (chunk, _), (found, part) in zip(first.chunks, first.result()):
+                    yield found, chunk, part
         finally:  # an interrupt does not wait for what nobody will read
             for one in waiting:
                 one.future.cancel()
+
+    def _tasks(self, chunks: Iterable[S]) -> Iterator[list[tuple[S, int]]]:
+        """Yield the chunks of each task, with their first rows."""
+        row, held, far = 0, list[tuple[S, int]](), _module(self.executor) in _CLUSTERS
+        for number, chunk in enumerate(chunks):
+            held.append((chunk, row))
+            row += len(chunk)
+            if len(held) == (2 if far and number >= _ALONE else 1):
+                yield held
+                held = []
+        if held:
+            yield held
 
     def leave_out(self, failure: _Failure, chunk: Stretch) -> None:
         """Note a chunk that cannot be read, or raise where that stops the work."""
@@ -149,44 +168,48 @@ class Engine:
 class _Waiting:
     """A task under way, submitted again where it fails."""
 
-    def __init__(self, engine: Engine, task: Task, arguments: tuple[Any, ...]) -> None:
-        self.engine, self.task, self.arguments = engine, task, arguments
+    def __init__(self, engine: Engine, task: Task, chunks: Sequence[tuple[Any, int]], empty: Sketch | None) -> None:
+        self.engine, self.task, self.chunks, self.empty = engine, task, chunks, empty
         self.future: Future[Any] = self._submitted()
 
     def _submitted(self) -> Future[Any]:
         try:
-            return self.engine.executor.submit(self.task, *self.arguments)
+            return self.engine.executor.submit(self.task, self.chunks, self.empty)
         except BrokenExecutor as error:
             raise WorkerFailed(
                 f"the executor is broken ({error or type(error).__name__}); make a new one, or give workers=N, whose "
                 "processes are replaced"
             ) from None
 
-    def result(self) -> tuple[Any, Sketch | None]:
-        """Return what came of it: a failure after several tries."""
+    def result(self) -> list[_Answer]:
+        """Return what came of each chunk: a failure after several tries."""
         for left in reversed(range(_TRIES)):
+            answers: list[_Answer]
             try:
-                found, part = self.future.result()
+                answers = self.future.result()
             except Exception as error:
                 if not _of_worker(error):
                     raise
-                found, part = _Failure(self._died(error)), None
-            if not isinstance(found, _Failure) or not left:
+                answers = [(_Failure(_died(error, chunk)), None) for chunk, _ in self.chunks]
+            if not left or not any(isinstance(found, _Failure) for found, _ in answers):
                 break
             self.future = self._submitted()
-        return found, part
+        return answers
 
-    def _died(self, error: Exception) -> str:
-        chunk = self.arguments[0]
-        files = ", ".join(chunk.files) or "samples in memory"
-        what = f"{type(error).__name__}: {error}".rstrip(": ").replace("\n", " ")[:200]
-        return f"{files}: a worker failed while it read {len(chunk)} samples ({what}), {_TRIES} times"
+
+def _died(error: Exception, chunk: Stretch) -> str:
+    files = ", ".join(chunk.files) or "samples in memory"
+    what = f"{type(error).__name__}: {error}".rstrip(": ").replace("\n", " ")[:200]
+    return f"{files}: a worker failed while it read {len(chunk)} samples ({what}), {_TRIES} times"
 
 
 def _of_worker(error: Exception) -> bool:
     """Whether an error is one of the machine that ran a task, not of the task: it may go better elsewhere."""
-    known = (OSError, BrokenExecutor, EOFError, MemoryError)
-    return isinstance(error, known) or type(error).__module__.partition(".")[0] in ("distributed", "ray", "mpi4py")
+    return isinstance(error, OSError | BrokenExecutor | EOFError | MemoryError) or _module(error) in _CLUSTERS
+
+
+def _module(value: object) -> str:
+    return type(value).__module__.partition(".")[0]
 
 
 class Here(Executor):

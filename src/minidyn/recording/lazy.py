@@ -39,9 +39,7 @@ LEFT_OUT = act(
 )
 
 CHUNK = 1 << 18
-"""Samples, as they were logged, that are read as one task; of a long recording twice as many (`_MANY`)."""
-
-_MANY = 256  # chunks from which tasks are of two: there are enough for many workers, and each costs its sending
+"""Samples, as they were logged, that are read as one task."""
 
 Progress = Callable[[int], None]
 T = TypeVar("T")
@@ -184,14 +182,14 @@ class LazyRecording:
             yield from _even(run.tiles(samples, begin, end), samples)
 
     def chunks(self, size: int | None = None) -> Iterator[LazyRecording]:
-        """Yield the recording in tasks of about `CHUNK` samples as they were logged, twice as many of a long one.
+        """Yield the recording in tasks of about `CHUNK` samples as they were logged.
 
         Short runs are put together. Long ones are cut where their files can be read from: large chunks are those of
         formats that are read from the start. With `size` tasks are whole runs, of about so many samples together.
         """
         about = replace(self, parts=(), notices=(), info=without_sketch(self.info), engine=None)
-        every = every if isinstance(every := self.info.get("decimate", 1), int) else 1
-        most = (CHUNK if every * len(self) < _MANY * CHUNK else 2 * CHUNK) // every if size is None else size
+        every = self.info.get("decimate", 1)
+        most = CHUNK // (every if isinstance(every, int) else 1) if size is None else size
         held: list[tuple[RunOnDisk, int, int]] = []
         samples = 0
         for run, begin, end in self.parts:
