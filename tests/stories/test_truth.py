@@ -25,6 +25,19 @@ def test_the_default_is_not_worse_than_plain_least_squares(effect: str) -> None:
     assert row["errors"]["default"][0] < 1.2 * row["errors"]["plain"][0]
 
 
+# presliding hid a delay; the low-pass of a fast motion asked for a cubic term; waves hid Stribeck friction
+HIDDEN = [("two_link", "delay", 6, 0.002), ("so101", "fast", 12, 0.008), ("so101", "everything", 512, 0.01)]
+
+
+@pytest.mark.parametrize(("robot", "effect", "seed", "most"), HIDDEN[: count(2, 3)])
+def test_friction_terms_do_not_stand_in_for_something_else(
+    robot: str, effect: str, seed: int, most: float, tmp_path: Path
+) -> None:
+    case = truth.case_of(robot, effect, seed)
+    found = truth.ours(consistent=False)(case, tmp_path)
+    assert np.linalg.norm(found.predicted - case.exact) < most * np.linalg.norm(case.exact)
+
+
 def test_motion_with_rests_is_its_own_derivative() -> None:
     motion = truth_effects._with_rests(md.trajectory.fourier("scara", seed=3))
     t = np.linspace(0.0, 9.0, 90_001)

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +20,7 @@ from minidyn.arrays import Array, single_thread
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.display import shows_progress
+from minidyn.dynamics.drives import memory_columns
 from minidyn.dynamics.kernel import require_whole
 from minidyn.errors import MinidynError, UnknownName, Unsupported
 from minidyn.formats.load import as_robot
@@ -177,8 +178,8 @@ def identify(
     def estimated(loaded: Robot, choice: FrictionChoice, data: AnyRecording) -> Solution:
         return solve(loaded, choice.base, remembering(loaded, data), options)
 
-    def solved(data: AnyRecording, load: bool = True) -> _Fit:
-        choice = choose_friction(model, start, data, friction, load=load, **wish)
+    def solved(data: AnyRecording, terms: Iterable[str] | str = friction, load: bool = True) -> _Fit:
+        choice = choose_friction(model, start, data, terms, load=load, **wish)
         settled = choice.fit(lambda loaded: estimated(loaded, choice, data))
         found = widened(choice, settled.made)
         # loads that friction grows with are those of the fit
@@ -210,8 +211,9 @@ def identify(
         return settled.made._replace(notices=[*settled.made.notices, *settled.doubts])
 
     fit = solved(data)
-    if fit.late:
-        data, more, fit = _punctual(model, log, data, more, fit, solved)
+    lags = friction == AUTO and isinstance(data, Recording) and bool(memory_columns(fit.choice.robot))
+    shown = [one for one in (*([solved(data, OWN)] if lags else []), fit) if one.late]  # lags may hide a delay
+    data, more, fit = _punctual(model, log, (data, more, fit), shown, solved)
     made, doubts = finished(fit), tuple[Notice, ...]()
     bending = None if flexibility is None else Bending(flexibility, data, filled)
     while bending is not None and bending.again(fit.choice.robot.with_parameters(made.parameters), fit.choice.base):
@@ -287,31 +289,29 @@ class _Model(NamedTuple):
 def _punctual(
     robot: Robot,
     log: AnyRecording,
-    data: AnyRecording,
-    more: list[Notice],
-    fit: _Fit,
+    best: tuple[AnyRecording, list[Notice], _Fit],
+    late: Sequence[_Fit],
     solved: Callable[[AnyRecording], _Fit],
 ) -> tuple[AnyRecording, list[Notice], _Fit]:
-    """Return data, what is known of them, and the fit without a delay of torques, where that explains them better."""
-    choice, found, told = fit.choice, fit.found, fit.late[0].data
-    if not isinstance(data, Recording):
-        return data, more, fit
-    fitted = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot))
-    delay, std = whole_delay(fitted, choice.base, remembering(fitted, data), found, told["delay"])
-    moved = punctual(robot, log, data, delay)
-    if moved is None:
-        return data, more, fit
-    again = solved(moved)
-    fall = 1.0 - float(np.sqrt(np.mean((again.found.sigma / found.sigma) ** 2)))
-    if not fall > _FALL * told["share"]:
-        return data, more, fit
-    word = "late" if delay > 0 else "early"
-    text = (
-        f"torques were {1e3 * abs(delay):.2g} ms {word} against positions (± {1e3 * std:.1g} ms) and were moved; "
-        f"residuals are {100 * fall:.0f} % smaller"
-    )
-    removed = DELAY_REMOVED(text, delay=delay, std=std, share=told["share"], fall=fall)
-    return moved, list(moved.notices), again._replace(late=[removed, *again.late])
+    """Return data, notices and the fit without a delay: of those that late fits show, which explains the data best."""
+    (data, _, fit), least = best, 0.0
+    for choice, found, (told, *_), _ in late:  # none of logs on disk
+        fitted, share = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot)), told.data["share"]
+        known = cast(Recording, remembering(fitted, data))
+        delay, std = whole_delay(fitted, choice.base, known, found, told.data["delay"])
+        moved = punctual(robot, log, data, delay)
+        if moved is None:
+            break
+        again = solved(moved)
+        fall = 1.0 - float(np.sqrt(np.mean((again.found.sigma / fit.found.sigma) ** 2)))
+        if fall > max(least, _FALL * share):
+            text = (
+                f"torques were {1e3 * abs(delay):.2g} ms {'late' if delay > 0 else 'early'} against positions (± "
+                f"{1e3 * std:.1g} ms) and were moved; residuals are {100 * fall:.0f} % smaller"
+            )
+            removed = DELAY_REMOVED(text, delay=delay, std=std, share=share, fall=fall)
+            best, least = (moved, list(moved.notices), again._replace(late=[removed, *again.late])), fall
+    return best
 
 
 def check_options(

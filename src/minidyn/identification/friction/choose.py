@@ -25,7 +25,14 @@ from minidyn.dynamics.tree import coordinates
 from minidyn.errors import MinidynError, Unsupported
 from minidyn.identification.estimators.method import Solution
 from minidyn.identification.estimators.solve import with_model_error
-from minidyn.identification.friction.last_terms import HIGHEST_ORDER, with_breakaway, with_ripple
+from minidyn.identification.friction.last_terms import (
+    along,
+    friction_missing,
+    predicts_better,
+    torque_of,
+    with_breakaway,
+    with_ripple,
+)
 from minidyn.identification.friction.loads import Settled, Step, settle
 from minidyn.identification.friction.search import Found, Search
 from minidyn.identification.friction.table import BLOCKS, FrictionModel, Key, RigidColumns
@@ -43,7 +50,7 @@ from minidyn.model.drives import (
 )
 from minidyn.model.joint import Joint
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, act, look
+from minidyn.notices import Notice, look
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.prepare.signals import standing_wave
 from minidyn.recording.recording import Recording
@@ -56,6 +63,8 @@ _FINEST = 1.1  # widths are chosen from steps of 17 %: nearer ones are not told 
 _STANDSTILL = 1e-12
 _SLOW, _RESTS, _TIMES_NOISE = 0.05, 0.1, 10.0  # a sharp sign would make friction of the noise of joints that rest
 _TIMES_SMEARED = 3.0  # the travel over which a low-pass spreads a reversal: presliding over less cannot be told from it
+_HIDE = 0.25  # of the held-out squares: waves that large are taken off before other terms are chosen again
+_HIGHEST_ORDER = 500.0  # waves over 2 pi rad or m
 _LOADED = 100_000  # samples that are read at once to look for breakaway; longer logs are not asked
 _Model = TypeVar("_Model")
 _FITTED = 6000  # samples, enough to see how far a fit moves with a width
@@ -64,11 +73,6 @@ TOO_FEW = look(
     "friction.too_few_samples",
     "The recording is too short, or of a robot with joints given by formulas, to choose friction terms.",
     "Record more, or name the terms.",
-)
-MISSING = act(
-    "friction.missing",
-    "The robot shows friction that its file has no terms for, and none were asked for.",
-    'Identify with friction="auto" (--friction auto).',
 )
 
 
@@ -204,7 +208,7 @@ def choose_friction(
         few = TOO_FEW("friction: too few samples to choose terms", samples=0 if motion is None else len(motion))
         return replace(unchanged, notices=(few,)) if auto else unchanged
     if bare and not auto:
-        return replace(unchanged, notices=_missing(robot, base, motion))
+        return replace(unchanged, notices=friction_missing(robot, base, motion, _typical(robot, motion.dq)))
     speeds = _typical(robot, motion.dq)
     given, known = (np.array([getattr(drive, name) for drive in drives]) for name in ("sign_width", "stribeck_speed"))
     cutoff, rate, noise = (cast(Any, recording.info.get(name)) for name in ("cutoff", "logged_rate", "position_noise"))
@@ -219,19 +223,31 @@ def choose_friction(
     paths = paths_of(robot, recording, _step(recording)) if remembers or (auto and memory) else ()
     robot = seen_through(robot, cutoff)
     smeared = _typical(robot, motion.ddq) / (2 * np.pi * cutoff) ** 2 if isinstance(cutoff, float) else 0.0 * speeds
-    found = Search(robot, rigid, motion, sharp, falls, auto, not fixed, load, paths, _TIMES_SMEARED * smeared).run()
     own = {term for drive in drives for term in drive.friction}
     whole = recording.load() if len(recording) <= _LOADED and ("breakaway" in own or (auto and memory)) else None
-    if whole is not None and ("breakaway" in own or np.any(departures(robot, whole) >= DEPARTURES)):
-        found = with_breakaway(found, robot, whole, _step(recording), "breakaway" in own)
-    named = set(ALIASES["ripple"]) & own
-    orders = np.zeros(len(drives))
-    if auto or named:
-        raw = recording.telemetry.get("tau_raw") if isinstance(recording, Recording) else None
-        less = 0.0 * motion.tau if raw is None else raw[:: _step(recording)] - motion.tau
-        orders = _orders(robot, found, less, bool(named))
-    if orders.any():
-        found = with_ripple(found, orders, sorted(named))
+    rests = whole is not None and ("breakaway" in own or bool(np.any(departures(robot, whole) >= DEPARTURES)))
+    named = sorted(set(ALIASES["ripple"]) & own)
+    raw = recording.telemetry.get("tau_raw") if isinstance(recording, Recording) else None
+    less = 0.0 * motion.tau if raw is None else raw[:: _step(recording)] - motion.tau
+
+    def completed(waves: Array | None = None) -> Found:
+        """Return what is found without waves (N, n) that are known, and anew the waves themselves."""
+        rest = motion if waves is None else replace(motion, tau=motion.tau - waves)
+        least = _TIMES_SMEARED * smeared
+        found = Search(robot, rigid, rest, sharp, falls, auto, not fixed, load, paths, least).run()
+        if whole is not None and rests:
+            found = with_breakaway(found, robot, whole, _step(recording), "breakaway" in own)
+        found = found if waves is None else along(found, motion)
+        orders = _orders(robot, found, less, bool(named)) if auto or named else np.zeros(len(drives))
+        return with_ripple(found, orders, named) if orders.any() else found
+
+    found = completed()
+    tried = [one for one in found.settings.get("friction_tried", ()) if one["taken"] and one["gain"] > _HIDE]
+    if any(
+        one["added"][0] in ALIASES["ripple"] for one in tried
+    ):  # waves hid smaller effects, and widths and travels stood in for them
+        again = completed(torque_of(found, ALIASES["ripple"]))
+        found = again if predicts_better(again, found) else found
     chosen = robot.with_drives(friction=found.terms) if auto else robot
     chosen = chosen.with_drives(sign_width=found.sign_width)
     if "stribeck" in found.terms:
@@ -285,7 +301,7 @@ def _orders(robot: Robot, found: Found, filtered: Array, named: bool) -> Array:
         left = columns.motion.tau[:, row] - columns.columns[row] @ [values[Key(name)] for name in columns.names[row]]
         left = left + filtered[:, row] - sum(values[key] * friction[key] for key in friction.keys() & values.keys())
         path = sum(ratio * columns.coordinates.q[other] for other, ratio in drive_ratios(robot, joint).items())
-        orders[joint] = known.ripple_order or standing_wave(np.asarray(path), left, HIGHEST_ORDER)
+        orders[joint] = known.ripple_order or standing_wave(np.asarray(path), left, _HIGHEST_ORDER)
         if named and not orders[joint]:
             orders[joint] = abs(known.gear_ratio) if abs(known.gear_ratio) > 1.0 else RIPPLE_ORDER
     return orders
@@ -301,24 +317,6 @@ def _without(robot: Robot, left_out: str, joints: Iterable[int]) -> Robot:
     """Return the robot without a drive term at some joints."""
     names = {robot.joints[index].name for index in joints}
     return robot.with_joints(lambda j: replace(j, drive=j.drive.without(left_out)) if j.name in names else j)
-
-
-def _missing(robot: Robot, base: BaseMap, motion: Samples) -> tuple[Notice, ...]:
-    """Return a notice where a robot without friction terms shows friction."""
-    widths, falls = [0.02 * _typical(robot, motion.dq)], [np.zeros(len(robot.joints))]
-    table = RigidColumns.of(robot, base.kept, motion).table(PLAIN, widths, falls)
-    still = (0,) * len(robot.joints)
-    sigma = table.noise(FrictionModel(PLAIN, still))
-    without, with_it = (table.judge(FrictionModel(terms, still), sigma) for terms in ((), PLAIN))
-    gain = without.deviance(sigma) - with_it.deviance(sigma)
-    certain = float(np.mean(gain)) > 2 * float(np.std(gain, ddof=1)) / np.sqrt(len(gain))
-    if not certain or with_it.relative_error > 0.9 * without.relative_error:
-        return ()
-    text = (
-        f"the residuals show friction, which the robot has no terms for: error {100 * without.relative_error:.3g} % on "
-        f"held-out blocks of time, {100 * with_it.relative_error:.3g} % with {', '.join(PLAIN)}"
-    )
-    return (MISSING(text, without=without.relative_error, with_terms=with_it.relative_error, terms=list(PLAIN)),)
 
 
 def motion_of(robot: Robot, recording: AnyRecording) -> Samples | None:

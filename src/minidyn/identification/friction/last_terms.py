@@ -7,7 +7,8 @@ Ripple are waves over the position of a drive, which teeth, wave generators and 
 model leaves of the torques shows them as a peak of its spectrum over the position. Amplitudes grow with speed, sines
 and cosines of each multiple of the order are columns.
 
-Both are added where they predict held-out blocks of time better, joint by joint; multiples one after the other.
+Both are added where they predict held-out blocks of time better, joint by joint; multiples one after the other. And
+where no terms were asked for: whether any are missing.
 """
 
 from __future__ import annotations
@@ -20,29 +21,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.arrays import Array
+from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.drives import Shapes, breakaway, drive_columns, drive_paths, memory_columns
 from minidyn.identification.friction.search import LEAST_GAIN, SURE, Found
-from minidyn.identification.friction.table import TERMS_OF, FrictionTable, Judged, Key
-from minidyn.identification.rows.base_rows import DEPARTURES, departures
+from minidyn.identification.friction.table import TERMS_OF, FrictionModel, FrictionTable, Judged, Key, RigidColumns
+from minidyn.identification.rows.base_rows import DEPARTURES, Samples, departures
 from minidyn.model.drives import (
     ALIASES,
     BREAKAWAY,
     BREAKAWAY_TRAVEL,
     HARMONICS,
+    PLAIN,
     RIPPLE,
     friction_symbols,
 )
 from minidyn.model.robot import Robot
-from minidyn.notices import info
+from minidyn.notices import Notice, act, info
 from minidyn.recording.recording import Recording
 
 _DECAYS = (1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2)  # rad or m, over which breakaway may decay
 _FINER = (2.0, 1.4, 1.2)  # factors between the travels and widths that are tried around the best
 
-HIGHEST_ORDER = 500.0
-"""Waves over 2 pi rad or m, at most."""
-
 SHOWN = info("friction.ripple", "Gears whose ripple was found in the torques and is in the model, and what it brings.")
+MISSING = act(
+    "friction.missing",
+    "The robot shows friction that its file has no terms for, and none were asked for.",
+    'Identify with friction="auto" (--friction auto).',
+)
 DECAYS = info(
     "friction.breakaway", "Drives with more friction after rests, over which travel, and what that term brings."
 )
@@ -198,3 +203,44 @@ def _with_columns(
             for row, value in columns.rows_of(column.value, column.ratios).items():
                 added[row][key] = value
     return columns.tabled(added)
+
+
+def along(found: Found, motion: Samples) -> Found:
+    """Return a choice with the torques of a motion, where it was found with others along the same motion."""
+    (table, model, sigma), columns = found.last, replace(found.columns, motion=motion)
+    return replace(found, columns=columns, last=(columns.tabled(table.friction), model, sigma))
+
+
+def torque_of(found: Found, terms: Collection[str]) -> Array:
+    """Return the torque (N, n) that some terms of a choice explain."""
+    (table, model, sigma), torque = found.last, np.zeros_like(found.columns.motion.tau)
+    values = dict(zip(*table.fit(model, sigma)))
+    for row, friction in enumerate(table.friction):
+        for key in friction.keys() & values.keys():
+            torque[:, row] += values[key] * friction[key] * (key.term in terms)
+    return torque
+
+
+def predicts_better(found: Found, other: Found) -> bool:
+    """Return whether a choice predicts held-out blocks of time better than another, and by what is worth a term."""
+    sigma = other.last[2]
+    then, now = (float(np.mean(one.last[0].judge(one.last[1], sigma).deviance(sigma))) for one in (found, other))
+    return then < (1.0 - LEAST_GAIN) * now
+
+
+def friction_missing(robot: Robot, base: BaseMap, motion: Samples, speeds: Array) -> tuple[Notice, ...]:
+    """Return a notice where a robot without friction terms shows friction; its typical speeds are (joints,)."""
+    widths, falls = [0.02 * speeds], [np.zeros(len(robot.joints))]
+    table = RigidColumns.of(robot, base.kept, motion).table(PLAIN, widths, falls)
+    still = (0,) * len(robot.joints)
+    sigma = table.noise(FrictionModel(PLAIN, still))
+    without, with_it = (table.judge(FrictionModel(terms, still), sigma) for terms in ((), PLAIN))
+    gain = without.deviance(sigma) - with_it.deviance(sigma)
+    certain = float(np.mean(gain)) > 2 * float(np.std(gain, ddof=1)) / np.sqrt(len(gain))
+    if not certain or with_it.relative_error > 0.9 * without.relative_error:
+        return ()
+    text = (
+        f"the residuals show friction, which the robot has no terms for: error {100 * without.relative_error:.3g} % on "
+        f"held-out blocks of time, {100 * with_it.relative_error:.3g} % with {', '.join(PLAIN)}"
+    )
+    return (MISSING(text, without=without.relative_error, with_terms=with_it.relative_error, terms=list(PLAIN)),)
