@@ -119,9 +119,9 @@ def identify(
         rotor_inertia: Whether rotor inertias are identified; None: as the robot's file has them.
         sign_width: Smoothing width: speed over which Coulomb friction reverses, one for all joints or one for each;
             None: chosen by cross-validation over time blocks, zero allowed ("didim" with a controller: its own).
-        prior: What the physical model stays near, with a weight chosen by cross-validation over time blocks, zero
-            allowed: the same robot with prior values, its name or path, or standard parameters (p,); None: the robot's
-            own values; False: none.
+        prior: What the physical model stays near, with a weight that follows from how far the data show it to be off,
+            zero allowed: the same robot with prior values, its name or path, or standard parameters (p,); None: the
+            robot's own values; False: none.
         prior_kind: How the distance from the prior is measured: "entropic", "euclidean" or "geodesic"
             (docs/consistency.md).
         consistent: Whether to make the model physically consistent.

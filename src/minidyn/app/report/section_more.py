@@ -37,7 +37,7 @@ _WORDS = {
     "block_seconds": "length of a block of time, s",
     "prior_kind": "distance from the prior",
     "prior_weight": "weight of the prior",
-    "prior_shares": "part of that weight, for each link",
+    "prior_shares": "times that weight, for mass, centre and inertia of each link",
     "misfit_increase": "misfit added by physical consistency, noise variances",
     "cutoff": "cut-off of the low-pass, Hz",
     "order": "order of the low-pass",

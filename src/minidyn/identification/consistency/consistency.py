@@ -2,7 +2,7 @@
 
 Least squares knows nothing of physics: noise, and directions the motion hardly shows, give negative masses and
 inertias. Here full parameters are found that fit the data as well as any consistent robot can, and where data are
-silent lie near the prior. How strong the prior is follows from cross-validation.
+silent lie near the prior. How strong the prior is follows from how far the data show it to be off.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array, single_thread
 from minidyn.base.base_map import BaseMap
-from minidyn.base.numeric.samples import units_of
 from minidyn.errors import MinidynError, ShapeError, UnknownName
 from minidyn.identification.consistency.certificate import Certificate, certify
 from minidyn.identification.consistency.primal_dual import Pair, Solved, solve, spread
@@ -31,17 +30,15 @@ from minidyn.model.robot import Robot
 from minidyn.notices import Notice, act, look
 
 WEIGHTS = tuple(10.0**k for k in range(6, -3, -2))
-AROUND = tuple(10.0**k for k in range(1, -5, -1))
-"""Weights that are tried, times the one that the errors of the prior suggest."""
+AROUND = tuple(10.0**k for k in (0.5, 0.0, -0.5))
+"""Weights that are shown, times the one that the errors of the prior suggest."""
 
 _COSTLY = 0.05  # torque error, relative to the torque, that consistency may add before a notice asks why
 _COSTLY_RESIDUAL = 0.1  # growth of the residual's root mean square, likewise; both, since 10 % of little is less
 _ATTEMPTS = 3
 _ENOUGH = 1e6  # misfit, in noise variances, beyond which the noise is not what keeps data and bodies apart
-_WORSE = 0.02  # of the least misfit: two weights in a row that are worse by more end the search
+_WORSE = 0.02  # of the least misfit: two weights in a row that are worse by more end the search; no prior is worse
 _FINEST = 3.2  # between weights around the best: half a decade
-_GAIN = 0.1  # of the misfit of held-out data: a prior that lowers it by more is kept, whatever its bodies are like
-_STILL = 1e-3  # of L / T, about 5 mrad/s for an arm: slower than this is standstill
 
 COSTS = act(
     "consistency.costs",
@@ -150,7 +147,7 @@ def make_consistent(
         covariance: Of the base parameters as the data alone give them (b, b), infinite where they leave one open; then
             that of the result is computed, too.
         shared: Part of it (b, b) that other logs of the robot have in common with this one.
-        shares: Part of the weight that each link gets (links,); None: all of it.
+        shares: Part of the weight of each link (links,), or of its mass, centre and inertia (links, 3); None: all.
 
     Raises:
         ShapeError: Arrays do not fit together.
@@ -163,7 +160,7 @@ def make_consistent(
         raise MinidynError(f"weight: expected a number that is not negative, got {weight!r}")
     (centre,) = centres_of(robot, base, [(R, z)], given, mass, seen)
     held = shares_of(centre, given is not None)
-    shares = held if shares is None else held * shares
+    shares = held if shares is None else shares
     factor, iterations, own = 1.0, 0, None
     with single_thread():
         for _ in range(_ATTEMPTS):
@@ -300,10 +297,31 @@ def choose_weight(
     Returns:
         The weight, and (k, 2): weights in rising order and their held-out misfit, noise variances, summed over folds.
     """
-    return _choose_weight(robot, base, folds, prior, prior_kind, weights, mass, seen)[:2]
+    judged = _judged(robot, base, folds, prior, prior_kind, weights, mass, seen)
+    return judged.best, judged.curve
 
 
-def _choose_weight(
+@dataclass(frozen=True)
+class _Judged:
+    """Weights that were tried."""
+
+    misfits: dict[float, Array]  # of each block held out (folds,)
+    pairs: dict[float, Pair]  # solutions of all folds
+
+    @property
+    def best(self) -> float:
+        """The weight of the least misfit; the strongest where several are equal."""
+        return min(self.misfits, key=lambda weight: (self.misfits[weight].sum(), -weight))
+
+    @property
+    def curve(self) -> Array:
+        """Weights in rising order and their misfits (k, 2)."""
+        curve = np.array([(weight, misfits.sum()) for weight, misfits in sorted(self.misfits.items())])
+        curve.setflags(write=False)
+        return curve
+
+
+def _judged(
     robot: Robot,
     base: BaseMap,
     folds: Sequence[Fold],
@@ -313,21 +331,20 @@ def _choose_weight(
     mass: float | None = None,
     seen: Seen | None = None,
     shares: Array | None = None,
-) -> tuple[float, Array, Pair]:
-    """Do `choose_weight`; return also the first fold's solution, from where `make_consistent` may start."""
+) -> _Judged:
+    """Do `choose_weight`; return all that was tried."""
     if not folds:
         raise MinidynError("choose_weight: at least one fold is needed")
     given = _given(robot, prior, prior_kind, mass)
     grid = sorted({float(weight) for weight in weights if weight > 0}, reverse=True)
     centres = centres_of(robot, base, [(R, z) for R, z, *_ in folds], given, mass, seen)
-    held = shares_of(centres[0], given is not None)
-    shares = held if shares is None else held * shares
-    misfits: dict[float, float] = {}
+    shares = shares_of(centres[0], given is not None) if shares is None else shares
+    tried = _Judged({}, {})
     with single_thread():
         plain = whiten(robot, base, [(R, z, centre) for (R, z, *_), centre in zip(folds, centres)], mass)
 
-        def held_out(pair: Pair | None, *weights: float) -> list[tuple[float, Pair]]:
-            """Return the misfit and the pair of each weight; they are followed side by side."""
+        def hold_out(pair: Pair | None, *weights: float) -> None:
+            """Try weights from the same start; they are followed side by side."""
             count = np.tile(np.arange(len(folds)), len(weights))
             each = weighted(plain.cases(count), prior_kind, np.repeat(weights, len(folds)), shares)
             found = solve(each, None if pair is None else pair.cases(count), tolerance=1e-6)
@@ -335,38 +352,20 @@ def _choose_weight(
                 float(np.sum((folds[fold][2] @ beta - folds[fold][3]) ** 2)) + float(folds[fold][4])
                 for fold, beta in zip(count, each.phi(found.x) @ base.matrix.T)
             ]
-            parts = np.arange(len(count)).reshape(len(weights), -1)
-            return [(sum(left[k] for k in part), found.pair.cases(part)) for part in parts]
+            for weight, part in zip(weights, np.arange(len(count)).reshape(len(weights), -1)):
+                tried.misfits[weight], tried.pairs[weight] = np.array(left)[part], found.pair.cases(part)
 
-        pairs: dict[float, Pair] = {}
         for weight, after in zip(grid, (None, *grid)):
-            ((misfits[weight], pairs[weight]),) = held_out(None if after is None else pairs[after], weight)
-            least = min(misfits.values())
-            if all(value > (1 + _WORSE) * least for value in list(misfits.values())[-2:]) and weight < _best(misfits):
+            hold_out(None if after is None else tried.pairs[after], weight)
+            sums = [misfits.sum() for misfits in tried.misfits.values()]
+            if all(value > (1 + _WORSE) * min(sums) for value in sums[-2:]) and weight < tried.best:
                 break  # past the minimum: weaker ones are slower and no better
-        ((misfits[0.0], pairs[0.0]),) = held_out(pairs[min(pairs)] if pairs else None, 0.0)
-        best = _best(misfits)
+        hold_out(tried.pairs[min(tried.pairs)] if tried.pairs else None, 0.0)
         apart = max((large / small for large, small in itertools.pairwise(grid)), default=1.0)
-        while best > 0 and apart > _FINEST:
-            apart = math.sqrt(apart)
-            near = (best * apart, best / apart)
-            for weight, (misfit, pair) in zip(near, held_out(pairs[best], *near)):
-                misfits[weight], pairs[weight] = misfit, pair
-            best = _best(misfits)
-    curve = np.array(sorted(misfits.items()))
-    curve.setflags(write=False)
-    return best, curve, pairs[best].cases(np.arange(1))
-
-
-def _best(misfits: dict[float, float]) -> float:
-    """Return the weight of the least misfit; the strongest where several are equal."""
-    return min(misfits, key=lambda weight: (misfits[weight], -weight))
-
-
-def something_moves(robot: Robot, recording: Any) -> bool:
-    """Say whether any joint moves; where speeds are not known it is taken to."""
-    sizes = typical_sizes(recording)
-    return sizes is None or bool(np.any(~(sizes[1] <= _STILL * units_of(robot).speeds)))
+        while tried.best > 0 and apart > _FINEST:
+            apart, best = math.sqrt(apart), tried.best
+            hold_out(tried.pairs[best], best * apart, best / apart)
+    return tried
 
 
 def consistent_model(
@@ -393,21 +392,23 @@ def consistent_model(
         trust = trusted(robot, base, found.R / math.sqrt(noise), found.z / math.sqrt(noise), known, seen)
         shares, more, settings = trust.shares, trust.notices, {"prior_kind": prior_kind, "prior_weight": 0.0}
         settings["prior_shares"] = shares.tolist()
-        weights = [noise * trust.weight * factor for factor in AROUND] if trust.weight > 0 else WEIGHTS
-        options: dict[str, Any] = {"seen": seen, "shares": shares, "weights": weights}
+        use = not trust.doubted
         if chosen is not None and "prior_curve" in chosen:
-            weight, curve = chosen["prior_weight"], np.array(chosen["prior_curve"])
-        else:
-            weight, curve, start = _choose_weight(robot, base, folds, trust.known, prior_kind, **options)
-        known = trust.known
-        without = trust.doubted and _choose_weight(robot, base, folds, None, prior_kind, (), seen=seen)[1][0, 1]
-        if trust.doubted and curve[:, 1].min() > (1 - _GAIN) * without:
-            known, weight, start, shares = None, 0.0, None, None
-        else:
-            more = () if trust.doubted else more
+            use, weight, curve = True, chosen["prior_weight"], np.array(chosen["prior_curve"])
+        elif use:
+            weights = [noise * trust.weight * factor for factor in AROUND] if trust.weight > 0 else WEIGHTS
+            tried = _judged(robot, base, folds, trust.known, prior_kind, weights, seen=seen, shares=shares)
+            weight, curve = noise * trust.weight if trust.weight > 0 else tried.best, tried.curve
+            start = tried.pairs[weight].cases(np.arange(1))
+            without = _judged(robot, base, folds, None, prior_kind, (), seen=seen).misfits[0.0].sum()
+            use = trust.weight == 0 or bool(tried.misfits[weight].sum() <= (1 + _WORSE) * without)
+        if use:
+            known = trust.known
             settings |= {"prior_weight": weight, "prior_curve": curve.tolist()}
-    options = {"prior_kind": prior_kind, "weight": weight, "seen": seen, "start": start, "shares": shares}
-    options |= {"rss": found.rest, "covariance": found.covariance, "shared": found.shared}
+        else:
+            known, weight, start, shares, more = None, 0.0, None, None, trust.left_out
+    options: dict[str, Any] = {"prior_kind": prior_kind, "weight": weight, "shares": shares, "rss": found.rest}
+    options |= {"seen": seen, "start": start, "covariance": found.covariance, "shared": found.shared}
     result = make_consistent(robot, base, found.R, found.z, prior=known, **options)
     notices = [*more, *result.notices]
     if names := describe_open(found.R, base):

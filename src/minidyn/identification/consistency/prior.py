@@ -53,6 +53,9 @@ _GUESSED = 0.03  # of the weight, for links that are unknown among known ones
 _SMALLEST_DRIVE = 0.2  # torque of the weakest drive against the strongest
 _SMALLEST_ROTOR = 0.01  # what is much for the smallest rotor against the inertia that the first joints move
 _SMALLEST = 1e-3  # eigenvalues of a prior body, in the metric of the default one, are raised to this
+_MASSLESS = 0.01  # of the mass that its size suggests beside the heaviest of the others
+_POINT = 1e-3  # of the mean square size that the geometry suggests: a point, not a link
+_ZERO = 1e-9  # m
 _LOADED = frozenset(term.symbol for term in TERMS.values() if term.kind == "load")  # no unit: shares of a load
 
 
@@ -360,3 +363,40 @@ def _beside(columns: Array, others: Array) -> Array:
     U, s, _ = np.linalg.svd(others[:, sizes > 0] / sizes[sizes > 0], full_matrices=False)
     U = U[:, s > 1e-10 * s[0]]
     return np.asarray(columns - U @ (U.T @ columns))
+
+
+def oddities(robot: Robot, known: Array) -> dict[str, list[str]]:
+    """Return names of links that no link is like: without mass beside the others, or without size.
+
+    Also of those whose centre of mass is the origin of their frame, where all have it there.
+    """
+    parts = {name: (part, k) for k, (name, part) in enumerate(zip(robot.link_names, robot.layout.links))}
+    bodies = {name: (known[part], k) for name, (part, k) in parts.items() if known[part][9] > 0}
+    bodies = {name: pair for name, pair in bodies.items() if np.isfinite(pair[0]).all()}
+    shapes = default_bodies(robot)
+    density = {name: float(ten[9] / shapes[k, 9]) for name, (ten, k) in bodies.items()}
+    massless = [name for name, found in density.items() if found < _MASSLESS * max(density.values())]
+    points = [
+        name
+        for name, (ten, k) in bodies.items()
+        if 0 <= np.trace(_gyration(ten)) < _POINT * np.trace(_gyration(shapes[k]))
+    ]
+    centres = [name for name, (ten, _) in bodies.items() if np.all(np.abs(ten[6:9]) <= _ZERO * ten[9])]
+    return {"massless": massless, "points": points, "centres": centres if len(centres) == len(bodies) > 1 else []}
+
+
+def sized(robot: Robot, known: Array, points: Sequence[str], size: float) -> Array:
+    """Return a prior (p,) whose points have a part of the mean square size that the geometry suggests."""
+    made = known.copy()
+    for name, part, shape in zip(robot.link_names, robot.layout.links, default_bodies(robot)):
+        if name in points:
+            P = to_pseudo_inertia(known[part])
+            P[:3, :3] += size * P[3, 3] * _gyration(shape)
+            made[part] = from_pseudo_inertia(P)
+    return made
+
+
+def _gyration(ten: Array) -> Array:
+    """Return the mean squares (3, 3), m², of the distances of a body's mass from its centre."""
+    P = to_pseudo_inertia(ten)
+    return np.asarray(P[:3, :3] / P[3, 3] - np.outer(P[:3, 3], P[:3, 3]) / P[3, 3] ** 2)

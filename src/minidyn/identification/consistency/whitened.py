@@ -16,8 +16,9 @@ case as its first axis.
 The same form says how far the prior is to be trusted, link by link. With r the data's residual under the prior bodies,
 in units of the noise, and Kᵢ what errors of link i as large as itself do to it, r has the covariance 1 + Σ eᵢ Kᵢ. The
 eᵢ of the largest evidence (MacKay's steps) are how far the bodies are off, squares of parts of their own size: what the
-prior's weight begins with, and what standard deviations are made of. The same evidence of bodies drawn from the
-geometry says whether the prior is worth anything: published values are at times those of other links, or none at all.
+prior's weight follows from, for mass, centre and spread each, and what standard deviations are made of. The same
+evidence of bodies drawn from the geometry says whether the prior is worth anything: published values are at times those
+of other links, or none at all.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
-from minidyn.identification.consistency.prior import Centre, Seen, centres_of, default_bodies, upper_factor
+from minidyn.identification.consistency.prior import Centre, Seen, centres_of, oddities, shares_of, sized, upper_factor
 from minidyn.model.drives import NON_NEGATIVE
 from minidyn.model.parameters import from_pseudo_inertia, to_pseudo_inertia
 from minidyn.model.robot import Robot
@@ -50,12 +51,11 @@ _USUAL = 0.3  # of its own size: by how much a prior body is off before any data
 _DRAWN = 1.0  # the same of bodies drawn from the geometry
 _DOUBT = 2.0  # so many numbers of a body would have to be seen to count as much as that
 _STEPS = 12
-_MASSLESS = 0.01  # of the mass that its size suggests beside the heaviest of the others
 _WORTHLESS = 1.0  # of their own size: bodies that are off by more
-_CLEARLY = 3.0  # logarithm of the evidence by which a prior must be better than drawn bodies
-_ODD = 4.0  # a link that is off by twice as much as the others gets less weight
-_POINT = 1e-3  # of the mean square size that the geometry suggests: a point, not a link
-_ZERO = 1e-9  # m
+_CLEARLY = 6.0  # logarithm of the evidence by which unlikely bodies must be better than drawn ones: 400 to 1
+_AGAINST = 3.0  # the same by which drawn bodies must be better than likely ones: 20 to 1
+_PRUDENT = 0.3  # of the weight that its errors suggest: too much of it harms more than too little
+_SIZED = (1.0, 0.1, 0.01)  # mean square sizes that points may have, of the one that the geometry suggests
 
 
 IMPLAUSIBLE = look(
@@ -76,6 +76,8 @@ _I, _J = (np.array(places) for places in zip(*_PAIRS))
 _PRODUCTS = [(4 * _I + first[:, None], 4 * _J + second[:, None]) for first, second in ((_I, _J), (_J, _I))]
 _SIZES = np.where(_I == _J, np.sqrt(0.5), 1.0)
 _FACTORS = _SIZES[:, None] * _SIZES
+# which of the ten numbers, seen from the prior body, are its mass (0), centre (1) and spread around it (2)
+_PARTS = np.array([2 - (i == 3) - (j == 3) for i, j in _PAIRS])
 _PULL = 0.5 * np.diag([_FAINT + (_MASS if pair == (3, 3) else 0.0) for pair in _PAIRS])
 
 
@@ -217,19 +219,23 @@ def one_body(R: Array, z: Array, U: Array, kappa: float) -> Whitened:
 def weighted(problem: Whitened, prior_kind: str, weight: float | Array, shares: Array) -> Whitened:
     """Return problems of `whiten` with the distance to the prior in them.
 
-    Its weight, of all cases or of each (c,), is shared (l,) among the links.
+    Its weight, of all cases or of each (c,), is shared (l,) among the links, or (l, 3) among masses, centres and
+    spreads around them: what parts have more than the least of their link's is held by the Euclidean distance.
     """
     if not np.any(weight):
         return problem
     each = np.broadcast_to(weight, len(problem.t))[:, None]
-    pulls, known = each * shares, each * problem.known
+    parts = shares if shares.ndim == 2 else np.tile(shares[:, None], 3)
+    least = parts.min(axis=1) * (prior_kind != "euclidean")
+    more, pulls, known = each[..., None] * (parts - least[:, None])[:, _PARTS], each * least, each * problem.known
+    turn = congruence(np.asarray(np.linalg.inv(upper_factor(problem.bodies)), dtype=float))
+    eased = replace(problem, Q=problem.Q + 0.5 * (turn * more[..., None, :]) @ np.swapaxes(turn, -1, -2))
     if prior_kind != "euclidean":
-        eased = replace(problem, kappa_positive=problem.kappa_positive + known)
+        eased = replace(eased, kappa_positive=problem.kappa_positive + known)
         return replace(eased, geodesic=pulls) if prior_kind == "geodesic" else entropic(eased, pulls)
-    turn = congruence(np.swapaxes(np.linalg.cholesky(np.linalg.inv(problem.bodies)), -1, -2))
     q = problem.q.copy()
     q[:, problem.positive - problem.inertial] += 0.5 * known
-    return replace(problem, Q=problem.Q + 0.5 * pulls[..., None, None] * (turn @ np.swapaxes(turn, -1, -2)), q=q)
+    return replace(eased, q=q)
 
 
 def entropic(problem: Whitened, pulls: Array) -> Whitened:
@@ -298,120 +304,102 @@ class Trust:
     """What the data say of a prior."""
 
     known: Array  # what is left of it (p,), NaN where it was left out
-    shares: Array  # part (l,) of the weight that each link gets
+    shares: Array  # part of the weight that each link gets (l,), or its mass, centre and spread (l, 3)
     weight: float  # that its errors suggest
     notices: tuple[Notice, ...] = ()
-    doubted: bool = False  # drawn bodies explain the data as well
+    left_out: tuple[Notice, ...] = ()  # instead of these, where it is not used
+    doubted: bool = False  # drawn bodies explain the data about as well
 
 
 @dataclass(frozen=True)
 class PriorErrors:
     """By how much bodies are off."""
 
-    links: Array  # squares of parts of each body's own size (l,)
-    usual: float  # of all of them
+    links: Array  # squares of parts of each body's own size (l,), or of mass, centre and spread (l, 3)
+    usual: float  # the same of all, or of those that are known best
     evidence: float  # logarithm, but for a constant of the data
 
 
-def prior_errors(problem: Whitened, usual: float = _USUAL) -> PriorErrors:
+def prior_errors(problem: Whitened, usual: float | Array = _USUAL) -> PriorErrors:
     """Return by how much the bodies are off that the problem, whose first case counts, starts with.
 
-    A link that the data hardly show is as good as the others, and all of them, if nothing is seen, are as `usual`.
-    Drive terms may be what they like. The prior has no weight in the problem.
+    A link that the data hardly show is as good as the others, and all of them, if nothing is seen, are as `usual`. With
+    `usual` (l, 3) masses, centres and spreads are judged each, and only beside those that are as usual. Drive terms may
+    be what they like. The prior has no weight in the problem.
     """
     n, D, x = problem.inertial, problem.D[0], problem.start[0].copy()
     x[n:] = problem.centre[0, n:]
     columns = np.swapaxes(D[:, :n].reshape(len(D), -1, 10), 0, 1)
-    own = columns @ np.swapaxes(congruence(np.linalg.cholesky(problem.bodies[0])), -1, -2)
+    own = columns @ np.swapaxes(congruence(upper_factor(problem.bodies[0])), -1, -2)
     U, s, _ = np.linalg.svd(D[:, n:])
     beside = U[:, np.count_nonzero(s > _ROUNDING * len(D) * s.max(initial=0.0)) :].T
     r, own = beside @ (problem.t[0] - D @ x), beside @ own
-    K, white = own @ np.swapaxes(own, -1, -2), np.eye(len(r))
-    errors, before = np.full(len(K), usual**2), usual**2
-    every = before
+    parts = [k == _PARTS for k in range(3)] if np.ndim(usual) else [_PARTS >= 0]
+    K = np.stack([own[..., part] @ np.swapaxes(own[..., part], -1, -2) for part in parts], axis=1)
+    shape, white = K.shape[:2], np.eye(len(r))
+    K, before = K.reshape(-1, len(r), len(r)), np.broadcast_to(np.square(usual), shape).ravel()
+    place = np.tile(np.arange(len(parts)), shape[0])
+    same = before == before[:, None]  # from all that are as usual, over those of one part of the body, to each
+    alike = [same & (place == place[:, None])] if len(parts) > 1 else []
+    every = errors = before
     for _ in range(_STEPS):
         inverse = np.linalg.inv(white + np.tensordot(errors, K, 1))
         seen = inverse @ r
         squares = errors**2 * ((K @ seen) @ seen)
         shown = errors * np.einsum("ij,lij->l", inverse, K)  # numbers of each body that the data decide
-        every = (_DOUBT * before + squares.sum()) / (_DOUBT + shown.sum())
-        errors = (_DOUBT * every + squares) / (_DOUBT + shown)
+        errors = before
+        for level in (same, *alike, np.eye(len(K))):
+            errors = (_DOUBT * errors + level @ squares) / (_DOUBT + level @ shown)
+            every = errors if level is same else every
     covariance = white + np.tensordot(errors, K, 1)
     evidence = -0.5 * (np.linalg.slogdet(covariance)[1] + r @ np.linalg.solve(covariance, r))
-    return PriorErrors(errors, float(every), float(evidence))
+    links = errors.reshape(shape) if np.ndim(usual) else errors
+    return PriorErrors(links, float(every[np.argmin(before)]), float(evidence))
 
 
 def trusted(robot: Robot, base: BaseMap, R: Array, z: Array, known: Array, seen: Seen | None) -> Trust:
     """Return what is left of a prior (p,) after the data, R (b, b) in units of the noise and z (b,), were asked."""
 
-    def asked(prior: Array | None, usual: float) -> tuple[Centre, PriorErrors]:
+    def asked(prior: Array | None, points: Sequence[str] = ()) -> tuple[Centre, PriorErrors]:
         (centre,) = centres_of(robot, base, [(R, z)], prior, None, seen)
+        usual = np.where(centre.known_links[:, None], [_USUAL] * 3, _DRAWN)
+        usual[[name in points for name in robot.link_names], 2] = _DRAWN
         return centre, prior_errors(whiten(robot, base, [(R, z, centre)]), usual)
 
-    odd = _oddities(robot, known)
-    left, sized, shapes = known.copy(), known.copy(), default_bodies(robot)
-    for name, part, shape in zip(robot.link_names, robot.layout.links, shapes):
-        if name in odd["massless"]:
-            left[part] = sized[part] = np.nan
-        elif name in odd["points"]:
-            P = to_pseudo_inertia(known[part])
-            P[:3, :3] += P[3, 3] * _gyration(shape)
-            sized[part] = from_pseudo_inertia(P)
-    centre, own = asked(left, _USUAL)
+    odd, left = oddities(robot, known), known.copy()
+    for name, part in zip(robot.link_names, robot.layout.links):
+        left[part] = np.nan if name in odd["massless"] else left[part]
+    centre, own = asked(left)
     if odd["points"]:
-        other, better = asked(sized, _USUAL)
-        use = better.evidence > own.evidence
-        left, centre, own = (sized, other, better) if use else (left, centre, own)
-        odd["points"] = odd["points"] if use else []
-    every = np.ones(len(robot.layout.links))
+        sizes = [sized(robot, left, odd["points"], size) for size in _SIZED]
+        tried = [(bodies, *asked(bodies, odd["points"])) for bodies in sizes]
+        best = max(tried, key=lambda one: one[2].evidence)
+        odd["points"] = odd["points"] if best[2].evidence > own.evidence else []
+        if best[2].evidence > own.evidence - _CLEARLY:  # points in doubt get a size: else rotors stand in for it
+            left, centre, own = best
     if not centre.known_links.any() and not any(odd.values()):  # rotors may still be known
-        return Trust(known, every, 0.0)
-    drawn, bare = asked(None, _DRAWN)
-    if own.usual > _WORTHLESS**2 or own.evidence < bare.evidence + _CLEARLY or not centre.known_links.any():
-        factor = _mass(robot, centre.phi) / _mass(robot, drawn.phi)
-        text = (
-            "the robot file's bodies fit the data no better than bodies drawn from the geometry: they are off by about "
-            f"{100 * np.sqrt(own.usual):.0f} % of their own size and are not used as a prior"
-        )
-        off = {"error": float(np.sqrt(own.usual)), "mass_factor": float(factor)}
-        notice = IMPLAUSIBLE(text + _words(odd, factor), links=list(robot.link_names), **off, **odd)
-        return Trust(left, every, 0.0, (notice,), doubted=True)
+        return Trust(known, shares_of(centre, given=True), 0.0)
+    shares, weight = own.usual / own.links, _PRUDENT * 2.0 / own.usual
+    drawn, bare = asked(None)
+    # files are right more often than not: where data say little they are believed, unless no link is like theirs
+    needed = _CLEARLY if odd["massless"] or odd["centres"] else -_AGAINST
+    doubted = own.usual > _WORTHLESS**2 or own.evidence < bare.evidence + needed or not centre.known_links.any()
+    factor = _mass(robot, centre.phi) / _mass(robot, drawn.phi)
+    text = (
+        "the robot file's bodies fit the data no better than bodies drawn from the geometry: they are off by about "
+        f"{100 * np.sqrt(own.usual):.0f} % of their own size and are not used as a prior"
+    )
+    off = {"error": float(np.sqrt(own.usual)), "mass_factor": float(factor)}
+    left_out = IMPLAUSIBLE(text + _words(odd, factor), links=list(robot.link_names), **off, **odd)
     notices: tuple[Notice, ...] = ()
     if names := [*odd["massless"], *odd["points"]]:
         text = f"the robot file's values of some links are not used as a prior, or not as they are{_words(odd, 1.0)}"
         notices = (IMPLAUSIBLE(text, links=names, **odd),)
-    shares = np.where(own.links < _ODD * own.usual, 1.0, own.usual / own.links)
-    return Trust(left, shares, 2.0 / own.usual, notices)
+    return Trust(left, shares, weight, notices, (left_out,), doubted)
 
 
 def _mass(robot: Robot, phi: Array) -> float:
     return float(sum(phi[part][9] for part in robot.layout.links))
-
-
-def _oddities(robot: Robot, known: Array) -> dict[str, list[str]]:
-    """Return names of links that no link is like: without mass beside the others, or without size.
-
-    Also of those whose centre of mass is the origin of their frame, where all have it there.
-    """
-    parts = {name: (part, k) for k, (name, part) in enumerate(zip(robot.link_names, robot.layout.links))}
-    bodies = {name: (known[part], k) for name, (part, k) in parts.items() if known[part][9] > 0}
-    bodies = {name: pair for name, pair in bodies.items() if np.isfinite(pair[0]).all()}
-    shapes = default_bodies(robot)
-    density = {name: float(ten[9] / shapes[k, 9]) for name, (ten, k) in bodies.items()}
-    massless = [name for name, found in density.items() if found < _MASSLESS * max(density.values())]
-    points = [
-        name
-        for name, (ten, k) in bodies.items()
-        if 0 <= np.trace(_gyration(ten)) < _POINT * np.trace(_gyration(shapes[k]))
-    ]
-    centres = [name for name, (ten, _) in bodies.items() if np.all(np.abs(ten[6:9]) <= _ZERO * ten[9])]
-    return {"massless": massless, "points": points, "centres": centres if len(centres) == len(bodies) > 1 else []}
-
-
-def _gyration(ten: Array) -> Array:
-    """Return the mean squares (3, 3), m², of the distances of a body's mass from its centre."""
-    P = to_pseudo_inertia(ten)
-    return np.asarray(P[:3, :3] / P[3, 3] - np.outer(P[:3, 3], P[:3, 3]) / P[3, 3] ** 2)
 
 
 def _words(odd: dict[str, list[str]], factor: float) -> str:

@@ -29,10 +29,9 @@ from minidyn.base.numeric.samples import units_of
 from minidyn.dynamics.functions import gravity_torque, inverse_dynamics, regressor
 from minidyn.errors import MinidynError
 from minidyn.graph.targets.native.host import slow_notices
-from minidyn.identification.consistency.consistency import something_moves
 from minidyn.identification.consistency.prior import knows_a_body
 from minidyn.identification.estimators.solve import block_length, block_sums
-from minidyn.identification.rows.base_rows import signals_of
+from minidyn.identification.rows.base_rows import signals_of, typical_sizes
 from minidyn.model.joint import Joint
 from minidyn.model.parameters import realizability
 from minidyn.model.robot import Robot
@@ -59,6 +58,7 @@ NO_MOTION = act(
 )
 
 _FEWEST = 20  # samples that a prior can do with
+_STILL = 1e-3  # of L / T, about 5 mrad/s for an arm: slower than this is standstill
 
 FAR = 1.5
 """Positions beyond so many times a joint's reach are in another unit, or on the other side of the gears."""
@@ -399,9 +399,15 @@ def mass_notices(robot: Robot, recording: AnyRecording, known: Array | None, par
     return [MASS(text, mass=mass, prior_mass=prior_mass, factor=ratio, gravity=moment, inertia=inertia)]
 
 
+def _something_moves(robot: Robot, recording: AnyRecording) -> bool:
+    """Say whether any joint moves; where speeds are not known it is taken to."""
+    sizes = typical_sizes(recording)
+    return sizes is None or bool(np.any(~(sizes[1] <= _STILL * units_of(robot).speeds)))
+
+
 def has_enough(robot: Robot, base: BaseMap, data: AnyRecording, known: bool) -> bool:
     """Say whether a prior, where one is known, may fill in what the data leave open; refuse data that show nothing."""
-    filled = known and something_moves(robot, data)
+    filled = known and _something_moves(robot, data)
     if len(data) * robot.n < 2 * base.rank and not (filled and len(data) >= _FEWEST):
         raise MinidynError(
             f"{len(data)} samples of {robot.n} joints are too few for {base.rank} base parameters; record at least "
