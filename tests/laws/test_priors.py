@@ -11,6 +11,7 @@ import pytest
 
 import minidyn as md
 from conftest import LONG, OWN
+from minidyn.identification.consistency.prior import _drive_scales
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from priors import PRIORS, Case, case, described, errors, log, truth
@@ -70,3 +71,13 @@ def test_good_values_are_used_without_a_word() -> None:
         assert notices == []
         assert estimate.settings["prior_weight"] > 0
         assert len(estimate.settings["prior_shares"]) == len(estimate.robot.links)
+
+
+def test_a_slide_is_slow_because_it_is_short_and_does_not_crawl() -> None:
+    """Friction of a joint that crawls is pulled towards nothing; a SCARA's slide had twice the error for it."""
+    robot = md.load("scara").with_drives(True, ("viscous", "coulomb"))
+    _, pulls = _drive_scales(robot, np.nan_to_num(robot.parameters), (np.ones(4), np.array([0.5, 0.03, 0.03, 0.5])))
+    turns, crawls, slides, spins = (pulls[[column.index for column in columns]] for columns in robot.layout.drives)
+    assert np.all(crawls > 10 * slides)  # 0.03 rad/s and 0.03 m/s
+    assert np.all(slides < 10 * turns)
+    np.testing.assert_array_equal(turns, spins)

@@ -49,6 +49,7 @@ _FRICTION = 0.5  # share of that torque which is much for friction
 _FAINT = 0.02  # pull of drive terms: ten units off cost one noise variance
 _FIRM = 2.0  # the same for joints that crawl: one unit off costs one
 _CRAWL = 0.05  # of L / T, about 0.25 rad/s for an arm: joints that move less crawl
+_PART = 0.25  # of a joint's range, about a radian: a length like L for slides
 _GUESSED = 0.03  # of the weight, for links that are unknown among known ones
 _SMALLEST_DRIVE = 0.2  # torque of the weakest drive against the strongest
 _SMALLEST_ROTOR = 0.01  # what is much for the smallest rotor against the inertia that the first joints move
@@ -293,7 +294,10 @@ def _drive_scales(robot: Robot, phi: Array, seen: Seen | None) -> tuple[Array, A
     pulls = np.full(robot.n, _FAINT)
     if seen is not None:
         torques = np.maximum(torques, seen[0])
-        pulls = pulls + _FIRM * np.minimum(1.0, _CRAWL * units.speeds / np.maximum(seen[1], 1e-300)) ** 4
+        limits = [robot.joints[k].limits for k in robot.independent]
+        ranges = np.array([limit.upper - limit.lower for limit in limits])
+        usual = np.fmin(units.speeds, _PART * ranges / units.time)  # a short slide is slow and does not crawl
+        pulls = pulls + _FIRM * np.minimum(1.0, _CRAWL * usual / np.maximum(seen[1], 1e-300)) ** 4
     # a flange weighs next to nothing, but the gears of its drive show a rotor a hundred times as large
     sizes = units.rows / units.speeds
     inertias = np.maximum(inertias, _SMALLEST_ROTOR * np.max(inertias / sizes) * sizes)
