@@ -219,3 +219,16 @@ def test_converted_logs_are_the_same(tmp_path) -> None:
     assert source["path"] == str(tmp_path / "b.csv")
     assert len(source["sha256"]) == 64
     assert not [name for name in os.listdir(written[0].parent) if name.startswith(".")]
+
+
+def test_another_log_of_the_same_name_is_kept(tmp_path) -> None:
+    """A second call replaced Monday's log by Tuesday's; the day of both was that of the call."""
+    for day, seed in (("mon", 0), ("tue", 1)):
+        (tmp_path / day).mkdir()
+        log(seed=seed).save(tmp_path / day / "log.npz")
+        os.utime(tmp_path / day / "log.npz", (1e9, 1e9 + 86400 * seed))
+        (written,) = convert(tmp_path / day / "log.npz", tmp_path / "data", name="a")
+        assert written.stat().st_mtime == 1e9 + 86400 * seed
+    assert written.parent.name == "log=log_"
+    assert convert(tmp_path / "tue" / "log.npz", tmp_path / "data", name="a") == [written]  # the same log: replaced
+    assert_same(md.read_recording(tmp_path / "data", lazy=True), md.concatenate([log(), log(seed=1)]))

@@ -32,7 +32,8 @@ def convert(
     """Write logs as Parquet: OUTPUT/robot=NAME/log=STEM/part-0.parquet, in SI units, joint side, one file a log.
 
     Logs are read and written piece by piece. The metadata of each file hold the robot's name, the options that it was
-    read with, what was noticed, and the log's path and SHA-256. What is there already is replaced, whole or not at all.
+    read with, what was noticed, and the log's path and SHA-256, and its time of writing is the log's. What was written
+    from the same log before is replaced, whole or not at all; another log of the same name gets a name of its own.
 
     Args:
         paths: Logs: files, patterns, folders, addresses.
@@ -48,18 +49,32 @@ def convert(
     files = log_files(paths)
     folder = Path(output) / f"robot={quote(name or (known.name if known else 'unknown'), safe='')}"
     written: list[Path] = []
-    stems: set[str] = set()
     for file in files:
         stem = Path(file.name).stem
-        while stem in stems:
+        while (target := folder / f"log={quote(stem, safe='')}" / "part-0.parquet") in written or _of_another(
+            target, file
+        ):
             stem += "_"
-        stems.add(stem)
-        target = folder / f"log={quote(stem, safe='')}" / "part-0.parquet"
-        if os.path.exists(target) and not file.is_dir() and target.samefile(os.fspath(file)):
-            raise DescriptionError(f"{file}: would be replaced by itself; give another --output")
         _write(file, target, known, reading)
         written.append(target)
     return written
+
+
+def _of_another(target: Path, file: Path) -> bool:
+    """Say whether a file is there that was not written from this log."""
+    if not target.exists():
+        return False
+    if isinstance(file, Path) and target.samefile(file):
+        raise DescriptionError(f"{file}: would be replaced by itself; give another --output")
+    try:
+        source = json.loads(optional("pyarrow.parquet").read_schema(target).metadata[b"minidyn.source"])
+        return bool(source["path"] != _place(file))
+    except (OSError, ValueError, LookupError, TypeError):
+        return True
+
+
+def _place(file: Path) -> str:
+    return os.path.abspath(file) if isinstance(file, Path) else str(file)
 
 
 def _write(file: Path, target: Path, robot: Any, reading: dict[str, Any]) -> None:
@@ -70,22 +85,25 @@ def _write(file: Path, target: Path, robot: Any, reading: dict[str, Any]) -> Non
         "minidyn.notices": json.dumps(notices_json(log.notices)),
         "minidyn.prepared": json.dumps(log.prepared),
         "minidyn.robot": json.dumps(None if robot is None else robot.name),
-        "minidyn.source": json.dumps({"path": str(file), "sha256": None if file.is_dir() else content_hash(file)}),
+        "minidyn.source": json.dumps({"path": _place(file), "sha256": None if file.is_dir() else content_hash(file)}),
         "minidyn.reading": json.dumps(reading, default=str),
     }
-    with new_folder(target.parent) as scratch, ExitStack() as stack:
+    with new_folder(target.parent) as scratch:
         writer = None
-        for number, run in enumerate(log.runs):
-            for tile in run.tiles(_GROUP):
-                table = pa.table({**_columns(tile), "run": pa.array([number] * len(tile), pa.int32())})
-                if writer is None:
-                    schema = table.schema.with_metadata(about)
-                    writer = stack.enter_context(
-                        parquet.ParquetWriter(scratch / target.name, schema, compression="lz4")
-                    )
-                writer.write_table(table.cast(writer.schema), row_group_size=_GROUP)
+        with ExitStack() as stack:
+            for number, run in enumerate(log.runs):
+                for tile in run.tiles(_GROUP):
+                    table = pa.table({**_columns(tile), "run": pa.array([number] * len(tile), pa.int32())})
+                    if writer is None:
+                        schema = table.schema.with_metadata(about)
+                        writer = stack.enter_context(
+                            parquet.ParquetWriter(scratch / target.name, schema, compression="lz4")
+                        )
+                    writer.write_table(table.cast(writer.schema), row_group_size=_GROUP)
         if writer is None:
             raise DescriptionError(f"{file}: no samples to write")
+        if isinstance(file, Path):  # its date is the day of the log where nothing else tells it
+            os.utime(scratch / target.name, ns=(file.stat().st_atime_ns, file.stat().st_mtime_ns))
 
 
 def _columns(tile: Recording) -> dict[str, Any]:
