@@ -190,6 +190,9 @@ def test_faults_are_found_named_and_kept(tmp_path: Path) -> None:
     assert np.sqrt(np.mean(((fleet.model.beta - truth) / fleet.model.std)[rigid] ** 2)) < 2.0
     own = fleet.estimate("arm2").beta / fleet.model.beta
     assert own[fleet.model.names.index("Fc2")] > 1.15
+    assert [len([one for one in fleet.estimate(name).notices if one.code == "fleet.carries"]) for name in found] == [
+        int(parts[0].kind == "load") for parts in found.values()
+    ]
     # saved and read again, every number is the same
     again = md.load_fleet(fleet.save(tmp_path / "out"))
     assert again.to_json() == fleet.to_json()
@@ -201,6 +204,22 @@ def test_faults_are_found_named_and_kept(tmp_path: Path) -> None:
         (tmp_path / "out" / "fleet.json").write_text(broken)
         with pytest.raises(md.MinidynError, match=r"fleet\.json"):
             md.load_fleet(tmp_path / "out")
+
+
+def test_a_load_is_not_taken_for_friction_of_all() -> None:
+    """One of the robots that are asked for friction carries 1 kg: a width of all was 0.38 rad/s, not 0.05."""
+    rng, kind = np.random.default_rng(3), type_of(TWO).with_drives(sign_width=0.0)
+    robots = {f"arm{k}": log_of(TWO, rng, motions=2) for k in range(5)}
+    loaded = robots | {"arm9": log_of(TWO, rng, ("load", -1, 1.0), motions=2)}
+    found = [md.identify_fleet(kind, given, consistent=False).model.robot for given in (robots, loaded)]
+    widths, other = ([joint.drive.sign_width for joint in robot.joints] for robot in found)
+    assert widths == other
+    np.testing.assert_allclose(widths, 0.05, atol=0.02)
+
+
+def test_one_robot_is_no_fleet() -> None:
+    with pytest.raises(md.MinidynError, match="two at least"):
+        md.identify_fleet(type_of(TWO), {"arm0": logs()[0]})
 
 
 OPTIONS = {"friction": TERMS, "sign_width": 0.05, "consistent": False}

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from minidyn.app.fleet_result import Fleet, FleetRobot
-from minidyn.arrays import single_thread
+from minidyn.arrays import Array, single_thread
 from minidyn.errors import MinidynError, UnknownName, Unsupported, WrongArgument
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.identification.consistency.consistency import consistent_model
@@ -109,18 +109,31 @@ def identify_fleet(
     if kind.implicit_loops or kind.formulas:
         raise Unsupported(f"robot {kind.name!r} has loops or joints given by formulas: a fleet of them is not known")
     names = {str(name): value for name, value in recordings.items()}
-    few = [Given(name, names[name]) for name in spaced(tuple(names))]
-    choice, sample = chosen_friction(kind, few, friction, rotor_inertia, sign_width, reading)
-    members, lost = list[Member](), list[Notice]()
-    given = (Given(name, value) for name, value in names.items())
-    for found in members_of(choice.robot, choice.base, given, executor, on_error, reading, keep):
-        if isinstance(found, Member):
-            members.append(found)
-        else:
-            lost.append(found)
-    if not members:
-        raise MinidynError(f"no robot has logs that can be used: {lost[0].text}")
-    made, _, chances = compared(choice.base, members, level, link)
+    if len(names) == 1:
+        raise WrongArgument(f"recordings: {next(iter(names))!r} is one robot; a fleet has two at least (md.identify)")
+
+    def asked(few: Sequence[str]) -> tuple[FrictionChoice, AnyRecording, list[Member], list[Notice], Comparison, Array]:
+        """Return all robots with the friction that logs of a few of them show, compared."""
+        several = [Given(name, names[name]) for name in few]
+        choice, sample = chosen_friction(kind, several, friction, rotor_inertia, sign_width, reading)
+        members, lost = list[Member](), list[Notice]()
+        given = (Given(name, value) for name, value in names.items())
+        for found in members_of(choice.robot, choice.base, given, executor, on_error, reading, keep):
+            if isinstance(found, Member):
+                members.append(found)
+            else:
+                lost.append(found)
+        if len(members) < 2:
+            first = lost[0].text if lost else ""
+            raise MinidynError(f"{len(members)} robots have logs that can be used, a fleet has two at least: {first}")
+        made, _, chances = compared(choice.base, members, level, link)
+        return choice, sample, members, lost, made, chances
+
+    few = spaced(tuple(names))
+    choice, sample, members, lost, made, chances = asked(few)
+    usual = {one.name for one, counts in zip(members, made.counts) if counts}
+    if not usual.issuperset(few) and len(usual) > 1:  # a load or a fault would be taken for friction of all
+        choice, sample, members, lost, made, chances = asked(spaced([one.name for one in members if one.name in usual]))
     model = _model(kind, choice, made, members, sample, prior, consistent, chances < level)
     robots = {one.name: _robot(made, number, float(chances[number]), level) for number, one in enumerate(members)}
     deviations = sorted((part for one in robots.values() for part in one.deviations), key=lambda part: part.p)

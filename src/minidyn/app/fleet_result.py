@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,17 @@ from minidyn.files import new_folder, write_atomically
 from minidyn.identification.estimate import Estimate, load_estimate
 from minidyn.identification.fleet.deviations import Deviation
 from minidyn.identification.friction.per_log import SETTING
-from minidyn.notices import Notice, notices_json
+from minidyn.notices import Notice, act, notices_json
 from minidyn.text import markdown_cell
 
 FILES = ("report.html", "fleet.json", "estimate.json")
 """What a folder of a fleet holds: its page, its robots, the model of the type."""
+
+CARRIES = act(
+    "fleet.carries",
+    "A robot carries a load that the links of its type lack: the fleet's model of it lacks the load, too.",
+    "Identify {robot} by itself, or its load (minidyn payload).",
+)
 
 _VERSION = 1
 _ARRAYS = ("friction", "friction_std", "slope", "slope_std", "slope_p")
@@ -102,12 +108,16 @@ class Fleet:
         return tuple(sorted((one for one in self.robots.values() if one.deviations), key=lambda one: one.p))
 
     def estimate(self, robot: str) -> Estimate:
-        """Return the model of one robot: links of the type, friction of its own."""
+        """Return the model of one robot: links of the type, friction of its own; a notice says if it carries a load."""
         if robot not in self.robots:
             raise UnknownName("robot", robot, tuple(self.robots))
-        return self.model.with_friction(
-            np.array(self.model.settings[SETTING]["values"])[list(self.robots).index(robot)]
-        )
+        number = list(self.robots).index(robot)
+        made = self.model.with_friction(np.array(self.model.settings[SETTING]["values"])[number])
+        for part in self.robots[robot].deviations:
+            if part.kind == "load":
+                text = f"robot {robot!r} carries {part.value:.2g} kg; links are those of the type, without this load"
+                made = replace(made, notices=(*made.notices, CARRIES(text, robot=robot, mass=part.value)))
+        return made
 
     def table(self) -> str:
         """Return a Markdown table of the robots, those that differ first."""
