@@ -359,11 +359,11 @@ def test_executors_are_asked_for_what_they_are(logs) -> None:
         pass
 
 
-def motion(samples: int) -> md.Recording:
+def motion(samples: int, seed: int = 0) -> md.Recording:
     robot = md.load("two_link")
     robot = robot.with_parameters(np.where(np.isnan(robot.parameters), 0.3, robot.parameters))
     t = np.arange(samples) * 0.005
-    q, dq, ddq = md.trajectory.fourier(robot, seed=0, speed=3.0)(t)
+    q, dq, ddq = md.trajectory.fourier(robot, seed=seed, speed=3.0)(t)
     tau = md.inverse_dynamics(robot, q, dq, ddq) + 0.05 * np.random.default_rng(0).normal(size=q.shape)
     return md.Recording(t, q, tau, dq, joint_names=robot.joint_names)
 
@@ -548,16 +548,69 @@ def test_hashes_of_work_are_those_of_every_process(logs, tmp_path) -> None:
     assert len({*hashes[0], *hashes[2]}) == 2 * len(log.parts)
 
 
-def test_the_shell_leaves_files_out_and_says_so(tmp_path) -> None:
-    motion(1500).save(tmp_path / "run.csv")
-    said = ["identify", "two_link", str(tmp_path / "run.csv"), str(tmp_path / "gone.csv"), "--output"]
-    result = CliRunner().invoke(main, [*said, str(tmp_path / "a")])
-    assert result.exit_code == 2
-    assert "gone.csv" in result.output
-    result = CliRunner().invoke(main, [*said, str(tmp_path / "b"), "--on-error", "skip", "--json"])
-    assert result.exit_code == 4, result.output
-    found = json.loads(result.stdout)
-    assert "recording.left_out" in {notice["code"] for notice in found["notices"]}
+def test_every_verb_names_what_it_left_out(tmp_path) -> None:
+    """Whether it is fitted or tested, broken, gone or a pattern of nothing; where nothing is left, that is an error."""
+    (run, other), cut, nothing = (
+        (tmp_path / f"{k}.parquet" for k in "ab"),
+        tmp_path / "cut.parquet",
+        tmp_path / "no*.csv",
+    )
+    motion(1500).save(run)
+    motion(1500, seed=1).save(other)
+    cut.write_bytes(run.read_bytes()[:2000])
+    gone = tmp_path / "gone.csv"
+    out, quick = tmp_path / "out", ["--friction", "none", "--no-rotor-inertia", "--no-consistent"]
+    fit = ["identify", "two_link", run, *quick, "--output", out]
+    tests = ["--validate", cut, "--validate", other, "--validate", nothing]
+    model = out / "estimate.json"
+    for verb, left in (
+        ([*fit, gone, nothing, *tests], {gone, cut, nothing}),
+        (["validate", model, cut, other, nothing], {gone, cut, nothing}),  # and what the model is without
+        (["payload", model, other, cut], {cut}),
+        (["compare", "two_link", run, *tests, "--methods", "ols", *quick[:3]], {cut, nothing}),
+    ):
+        said = [*map(str, verb), "--on-error", "skip"]
+        result = CliRunner().invoke(main, [*said, "--json"])
+        assert result.exit_code == 4, result.output
+        notices = json.loads(result.stdout)["notices"]
+        assert {one["data"]["files"] for one in notices if one["code"] == "recording.left_out"} == set(map(str, left))
+        if verb[0] in ("validate", "payload"):
+            result = CliRunner().invoke(main, said)
+            assert result.exit_code == 4
+            assert "cut.parquet" in result.stdout
+        stopped = CliRunner().invoke(main, said[:-2])
+        assert stopped.exit_code == 2
+        assert any(path.name in stopped.output for path in left)
+    said = ["validate", str(model), str(cut), str(nothing), "--on-error", "skip"]
+    assert CliRunner().invoke(main, said).exit_code == 2
+
+
+_DRIVER_WITH_WORKERS = """
+import os, signal, time
+from minidyn.recording.engine import Workers
+if __name__ == "__main__":
+    pool = Workers(2)
+    tasks = [pool.submit(time.sleep, seconds) for seconds in (0.01, 0.01, 600)]
+    tasks[0].result()
+    print(*pool._pool._processes, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_workers_end_with_a_driver_that_is_killed(tmp_path) -> None:
+    """One works, one waits; a pipe that both hold is closed when they are gone."""
+    script = tmp_path / "driver.py"
+    script.write_text(_DRIVER_WITH_WORKERS)
+    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True) as driver:
+        workers = [int(word) for word in driver.stdout.readline().split()]
+        assert len(workers) == 2
+        try:
+            driver.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            for worker in workers:
+                os.kill(worker, signal.SIGKILL)
+            raise
+    assert driver.returncode == -signal.SIGKILL
 
 
 class Killing(Executor):

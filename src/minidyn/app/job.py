@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from minidyn.errors import MinidynError, MissingFile
+from minidyn.errors import DescriptionError, MinidynError, MissingFile, WorkerFailed
 from minidyn.formats.load import as_robot
 from minidyn.identification.compare import Comparison, compare
 from minidyn.identification.consistency.prior import as_prior
@@ -22,16 +22,18 @@ from minidyn.identification.identify import check_options, identify
 from minidyn.identification.validate import FITTED, Validation, validate
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, look
-from minidyn.recording.lazy import LazyRecording, concatenate
+from minidyn.recording.lazy import LEFT_OUT, LazyRecording, concatenate
 from minidyn.recording.prepare.times import fitted_cutoff
 from minidyn.recording.read.mapping import SignalMap, check_units
-from minidyn.recording.read.read import are_one_run, log_files, read_recording
+from minidyn.recording.read.read import are_one_run, log_files, read_recording, tried
 from minidyn.recording.ready import prepare
 from minidyn.recording.recording import Recording
 from minidyn.simulation.payload import Payload
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
+
+T = TypeVar("T")
 
 FIT = "fit"
 """Name of the errors on the fitted data among those of test data."""
@@ -118,13 +120,15 @@ class Job:
         preparation = {name: value for name, value in preparation.items() if value is not None}
         engine: dict[str, Any] = {"executor": executor, "on_error": on_error}
         engine = {name: value for name, value in engine.items() if value is not None}
-        log = Log("fit", tuple(log_files(fit)), {name: value for name, value in reading.items() if value is not None})
+        handle = on_error or "stop"
+        known = {name: value for name, value in reading.items() if value is not None}
+        log = Log("fit", tuple(log_files(fit, handle)), known)
         check_units(reading.get("units"))  # this and missing files are found before anything is read
-        for path in (*log.files, *log_files(test)):
-            if not path.exists() and on_error in (None, "stop"):
+        for path in (*log.files, *log_files(test, handle)):
+            if not path.exists() and handle == "stop":
                 raise MissingFile(f"{path}: no such file")
         robot = as_robot(robot)
-        tests = _test_logs(test, robot, log.reading)
+        tests = _test_logs(test, robot, log.reading, handle)
         if hold_out is not None:
             tests = (replace(log, name="held out", part=(1.0 - hold_out, 1.0)), *tests)
             log = replace(log, part=(0.0, 1.0 - hold_out))
@@ -168,8 +172,16 @@ class Job:
 
     def read(self) -> None:
         """Read all logs: mistakes in the last one are reported before long work on the first."""
-        for log in (*self.fit, *self.test):
+        for log in self.fit:
             self.recording(log)
+        self._of_tests(lambda log: len(self.recording(log)), [])
+
+    def _of_tests(self, act: Callable[[Log], T], notices: list[Notice]) -> dict[str, T]:
+        """Return what is made of each test log; with on_error "skip" those that cannot be read are left out."""
+        paths = [Path(named([log])) for log in self.test]
+        on_error = self.engine.get("on_error", "stop")
+        made = tried(paths, lambda number: (self.test[number].name, act(self.test[number])), on_error, notices)
+        return dict(made)
 
     def identify(self, progress: Callable[[int], None] | None = None) -> Estimate:
         """Identify the robot from the fitted logs; an error names them, and what in them may be the reason."""
@@ -181,13 +193,29 @@ class Job:
             raise MinidynError(f"{named(self.fit)}: {error}{f' ({reasons})' if reasons else ''}") from None
 
     def validate(self, estimate: Estimate, fit: bool = False) -> dict[str, Validation]:
-        """Return the errors of a model on the test logs; with `fit` also, and first, on the fitted ones."""
+        """Return the errors of a model on the test logs; with `fit` also, and first, on the fitted ones.
+
+        Notices of the last tell which logs are left out.
+        """
         found = {FIT: self.validate_fit(estimate)} if fit else {}
-        for log in self.test:
+        left: list[Notice] = []
+
+        def errors(log: Log) -> Validation:
             try:
-                found[log.name] = validate(estimate, self.recording(log, estimate=estimate), **self.engine)
+                return validate(estimate, self.recording(log, estimate=estimate), **self.engine)
+            except (DescriptionError, WorkerFailed):
+                raise  # it names the file
             except MinidynError as error:
                 raise MinidynError(f"{log.name}: {error}") from None
+
+        try:
+            found |= self._of_tests(errors, left)
+        except (DescriptionError, WorkerFailed):
+            if not (found and left):  # the fit is worth more than the tests, none of which is left
+                raise
+        if left:
+            name, last = next(reversed(found.items()))
+            found[name] = replace(last, notices=(*last.notices, *left))
         return found
 
     def validate_fit(self, estimate: Estimate) -> Validation:
@@ -201,7 +229,9 @@ class Job:
 
     def compare(self, methods: Iterable[str] | None, progress: Callable[[int], None] | None = None) -> Comparison:
         """Identify by several methods and test each on the test logs together."""
-        tested = self.recording(*self.test)
+        left: list[Notice] = []
+        tested = concatenate(list(self._of_tests(self.recording, left).values()))
+        tested = replace(tested, notices=(*tested.notices, *left))
         return compare(self.robot, self.fitted, tested, methods, progress=progress, **self.settings, **self.engine)
 
     def payload(self, estimate: Estimate, link: str | None) -> Payload:
@@ -220,6 +250,12 @@ def fitted_data(validations: Mapping[str, Validation]) -> list[Notice]:
     """Return a notice for each test log that was fitted."""
     known = [(name, notice) for name, run in validations.items() for notice in run.notices]
     return [replace(one, text=f"{name}: {one.text}") for name, one in known if one.code == FITTED.code]
+
+
+def left_out(validations: Mapping[str, Validation]) -> list[Notice]:
+    """Return a notice for each file that the errors are without."""
+    notices = [notice for run in validations.values() for notice in run.notices if notice.code == LEFT_OUT.code]
+    return list(dict.fromkeys(notices))
 
 
 def friction_terms(words: str | None) -> tuple[str, ...] | str | None:
@@ -243,14 +279,14 @@ def _size(path: Path) -> int:
         return 0  # the reader says what is wrong
 
 
-def _test_logs(names: Iterable[str], robot: Robot, reading: Mapping[str, Any]) -> tuple[Log, ...]:
+def _test_logs(names: Iterable[str], robot: Robot, reading: Mapping[str, Any], on_error: str) -> tuple[Log, ...]:
     """Return a log for each file, or one for all where they are one run.
 
     A log has the name of its file; its path where two have the same.
     """
     paths = list(dict.fromkeys(names))
     short = [Path(name).name for name in paths]
-    if are_one_run(paths, robot, reading):
+    if are_one_run(paths, robot, reading, on_error):
         return (Log(" + ".join(short), tuple(map(Path, paths)), reading),)
     return tuple(
         Log(path if short.count(name) > 1 or name in ("", "fit") else name, (Path(path),), reading)

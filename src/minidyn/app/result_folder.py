@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from minidyn.app.job import FIT
+from minidyn.app.job import FIT, left_out
 from minidyn.app.report.facts import Facts, Places, options_line
 from minidyn.app.report.report import write_page
 from minidyn.arrays import plain_values
@@ -175,7 +175,7 @@ def result_summary(
         "certificate": estimate.certificate.to_json(),
         "verdict": verdict.to_json(),
         "settings": without_sketch(estimate.settings),
-        "notices": notices_json(estimate.notices),
+        "notices": notices_json([*estimate.notices, *left_out(validations)]),
     }
     return dict(plain_values(found, finite=True))
 

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any, Protocol, TypeVar
 
 from minidyn.arrays import one_processor
@@ -235,7 +235,8 @@ class Workers(Executor):
         self._pool = self._new()
 
     def _new(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(self._workers, mp_context=multiprocessing.get_context("spawn"))
+        spawn = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(self._workers, mp_context=spawn, initializer=_end_with_the_driver)
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """Run a function in one of the processes."""
@@ -250,6 +251,18 @@ class Workers(Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the processes."""
         self._pool.shutdown(wait, cancel_futures=cancel_futures)
+
+
+def _end_with_the_driver() -> None:
+    """Have this process end when the one that started it does: a driver that is killed cannot end its workers."""
+    driver = multiprocessing.parent_process()
+    if driver is not None:
+        Thread(target=_end_after, args=(driver,), name="end with the driver", daemon=True).start()
+
+
+def _end_after(driver: Any) -> None:
+    driver.join()
+    os._exit(1)  # at once: what this process waits for never comes
 
 
 def engine_of(executor: Executor, on_error: str = "stop") -> Engine:

@@ -162,13 +162,13 @@ def payload(estimate: str, logs: Files, link: str | None, output: str | None, as
         found.export(output)
     if as_json:
         print_json({**payload_data(found), "link": carrier})
-        return finish(None, None, job.fitted.notices)
+        return finish(None, None, found.notices)
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in found.table().splitlines()[2:]]
     print_table(f"load of {safe(job.robot.name)} on {safe(carrier)}", ("", "value", "std", "unit"), rows, right=(1, 2))
     print_notices(found.notices)
     if output is not None:
         click.echo(f"written: {plain(output)}")
-    return finish(None, None, job.fitted.notices)
+    return finish(None, None, found.notices)
 
 
 _GAINS = "identification.gains.drive_gains:identify_drive_gains"

@@ -110,7 +110,8 @@ def identify(
 
     Example: minidyn identify robot.urdf log.csv --units q=deg,tau=Nmm --cutoff 20 --delay 0.004
     """
-    from minidyn.app.job import Job, fitted_data, friction_terms  # here, so that help answers at once; as in all verbs
+    # here, so that help answers at once; as in all verbs
+    from minidyn.app.job import Job, fitted_data, friction_terms, left_out
     from minidyn.app.result_folder import REPORT, check_result, write_result
 
     inputs = options.inputs(robot, *logs, *test, more["mapping"], more["prior"])
@@ -135,20 +136,21 @@ def identify(
         record["cross_validation"] = crossed.to_json()
     with progress(f"writing {target}"):
         summary = write_result(estimate, validations, target, record, crossed, inputs)
+    known = [*estimate.notices, *left_out(validations)]
     if as_json:
         print_json(summary)
-        return finish(summary["verdict"], require, estimate.notices)
+        return finish(summary["verdict"], require, known)
     _print_errors(estimate, validations)
     if crossed is not None:
         _print_crossed(crossed)
     _print_certificate(estimate)
     exported = map(Notice.from_json, summary["export_notices"])
-    notices = [*estimate.notices, *exported, *fitted_data(validations)]
+    notices = [*known, *exported, *fitted_data(validations)]
     print_notices(notices + (job.not_tested() if crossed is None else []))
     click.echo(f"written into {plain(str(target))}: {', '.join(summary['files'])}")
     print_verdict(summary["verdict"])
     click.echo(f"to read: {plain(str(target / REPORT))}")
-    return finish(summary["verdict"], require, estimate.notices)
+    return finish(summary["verdict"], require, known)
 
 
 @click.command()
@@ -165,7 +167,7 @@ def validate(estimate: str, logs: options.Files, require: str | None, as_json: b
 
     Example: minidyn validate out/estimate.json nightly.csv --require pass
     """
-    from minidyn.app.job import Job, fitted_data
+    from minidyn.app.job import Job, fitted_data, left_out
     from minidyn.app.result_folder import result_summary
     from minidyn.identification.estimate import load_estimate
 
@@ -179,9 +181,9 @@ def validate(estimate: str, logs: options.Files, require: str | None, as_json: b
         print_json(summary)
     else:
         _print_errors(model, found)
-        print_notices(fitted_data(found))
+        print_notices([*left_out(found), *fitted_data(found)])
         print_verdict(summary["verdict"])
-    finish(summary["verdict"], require, [notice for run in found.values() for notice in run.notices])
+    finish(summary["verdict"], require, left_out(found))
 
 
 def read_logs(job: Job) -> None:

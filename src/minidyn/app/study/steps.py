@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minidyn.app.job import Job, Log, fitted_data
+from minidyn.app.job import Job, Log, fitted_data, left_out
 from minidyn.app.report.facts import Facts, Places
 from minidyn.app.report.report import write_page
 from minidyn.app.result_folder import REPORT, comparison_data, gains_data, motion_files, payload_data, result_tables
@@ -181,7 +181,7 @@ def _validate(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
         key: {name: entry[key] for name, entry in errors.items()}
         for key in ("relative_error", "filtered_relative_error", "data")
     }
-    return summary | {"verdict": verdict.to_json(), "notices": notices_json(fitted_data(runs))}
+    return summary | {"verdict": verdict.to_json(), "notices": notices_json([*left_out(runs), *fitted_data(runs)])}
 
 
 def _export(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:

@@ -22,6 +22,7 @@ from minidyn.identification.rows.base_rows import remembering
 from minidyn.identification.rows.pieces import pieces_of, reduced
 from minidyn.model.parameters import from_body, to_pseudo_inertia
 from minidyn.notices import Notice, act, info, look
+from minidyn.recording.lazy import LEFT_OUT
 from minidyn.recording.read.mapping import APPLIED
 from minidyn.recording.ready import RecordingLike, as_recording, ready
 from minidyn.recording.recording import leaving_out
@@ -159,7 +160,7 @@ def identify_payload(
     run = ready(estimate.robot, recording, purpose="identifying a payload", preparation=preparation, in_memory=True)
     run, estimate = remembering(estimate.robot, run), seen(estimate, run.info.get("cutoff"))
     raw = raw_columns(estimate, link, gains)
-    notices = [notice for notice in run.notices if notice not in recording.notices]
+    notices = [one for one in run.notices if one not in recording.notices or one.code == LEFT_OUT.code]
     if len(run) < 50:
         raise MinidynError(f"{len(run)} samples are too few for a payload; record some seconds of motion")
     rows = reduced(pieces_of(run, raw))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 import numpy as np
 
 from minidyn.arrays import Array, given_away, side_by_side
-from minidyn.errors import DescriptionError, MissingFile, UnknownName, reading
+from minidyn.errors import DescriptionError, MinidynError, MissingFile, UnknownName, WorkerFailed, reading
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, look
@@ -120,7 +120,7 @@ def read_recording(
     """
     robot = None if robot is None else as_robot(robot)
     given = SignalMap.of(options, None if mapping is None else Path(mapping))
-    files = log_files(paths)
+    files = log_files(paths, on_error)
     # telemetry stays with recordings in memory alone
     lazy = lazy and given.known_torque is None and given.wrench is None and given.command is None
     if on_error not in ON_ERROR:
@@ -131,24 +131,32 @@ def read_recording(
         return _read(files, robot, given, lazy, on_error, executor)
 
 
-def log_files(paths: Paths) -> list[Path]:
-    """Return the files of paths, of which some may be patterns, folders or addresses."""
+def log_files(paths: Paths, on_error: str = "stop") -> list[Path]:
+    """Return the files of paths, of which some may be patterns, folders or addresses.
+
+    With on_error "skip" a pattern of no file stays as it is, to be left out as a file that is not there.
+    """
     found: list[Path] = []
     for path in [paths] if isinstance(paths, str | os.PathLike) else paths:
         text = os.fspath(path)
         plain = "://" not in text and {"*", "?", "["}.isdisjoint(text) and not os.path.isdir(text)
-        found += [Path(path)] if plain else files_of(path)
+        try:
+            found += [Path(path)] if plain else files_of(path)
+        except MissingFile:
+            if on_error == "stop" or "://" in text:
+                raise
+            found.append(Path(path))
     return found
 
 
-def _tried(paths: Iterable[Path], act: Callable[[int], T], on_error: str, notices: list[Notice]) -> list[T]:
+def tried(paths: Iterable[Path], act: Callable[[int], T], on_error: str, notices: list[Notice]) -> list[T]:
     """Return what is made of each file; with on_error "skip" those that cannot be read are left out."""
-    made, failures = [], list[DescriptionError]()
+    made, failures = [], list[MinidynError]()
     for number, path in enumerate(paths):
         try:
             with reading(path):
                 made.append(act(number))
-        except DescriptionError as error:
+        except (DescriptionError, WorkerFailed) as error:
             if on_error == "stop":
                 raise
             failures.append(error)
@@ -173,7 +181,7 @@ def _read(
         file = files[number]
         return scanned[file][0].table if file in scanned else _open_table(file, given, robot, keep=not lazy)
 
-    tables = _tried(files, table_of, on_error, notices)
+    tables = tried(files, table_of, on_error, notices)
     if len(tables) > 1 and _belong_together(tables, given, robot):
         names = [table.path.name for table in tables]
         notices.append(ONE_RUN(f"{', '.join(names)}: read as one run, side by side", files=names))
@@ -184,7 +192,7 @@ def _read(
         file = opened[number]
         return scanned[file][0] if file in scanned else _bound(tables[number], given, robot)
 
-    sources = _tried(opened, source_of, on_error, notices)
+    sources = tried(opened, source_of, on_error, notices)
     opened = [source.table.path for source in sources]
     for source in sources[1:]:
         if source.binding.joints != sources[0].binding.joints:
@@ -200,8 +208,8 @@ def _read(
             file = opened[number]
             return scanned[file] if file in scanned else (sources[number], scan(sources[number]))
 
-        return on_disk(_tried(opened, scan_of, on_error, notices), notices)
-    read = _tried(opened, lambda k: _in_memory(sources[k], robot), on_error, notices)
+        return on_disk(tried(opened, scan_of, on_error, notices), notices)
+    read = tried(opened, lambda k: _in_memory(sources[k], robot), on_error, notices)
     for signal in SIGNALS:
         without = [source.table.path.name for source, part in zip(sources, read) if getattr(part, signal) is None]
         if without and len(without) < len(read):
@@ -218,14 +226,19 @@ def _scanned(given: SignalMap, robot: Robot | None, file: Path) -> tuple[_Source
 
 
 def are_one_run(
-    paths: Sequence[str | os.PathLike[str]], robot: Robot, reading: Mapping[str, Any] = MappingProxyType({})
+    paths: Sequence[str | os.PathLike[str]],
+    robot: Robot,
+    reading: Mapping[str, Any] = MappingProxyType({}),
+    on_error: str = "stop",
 ) -> bool:
     """Return whether `read_recording` with these options makes one run of files: each holds other signals."""
     if len(paths) < 2:
         return False
     options = dict(reading)
     given = SignalMap.of(options, options.pop("mapping", None))
-    return _belong_together([_open_table(Path(path), given, robot, keep=False) for path in paths], given, robot)
+    files = log_files(paths, on_error)
+    tables = tried(files, lambda number: _open_table(files[number], given, robot, keep=False), on_error, [])
+    return len(tables) > 1 and _belong_together(tables, given, robot)
 
 
 def _belong_together(tables: Sequence[LogTable], given: SignalMap, robot: Robot | None) -> bool:
