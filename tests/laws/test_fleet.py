@@ -328,3 +328,10 @@ def test_words() -> None:
     assert Deviation("a", "friction", "elbow", 0.213, 0.01, 1e-4).text == "friction of joint 'elbow' +21 %"
     assert Deviation("a", "offset", "rail", -0.213, 0.01, 1e-4, "N").text == "offset of joint 'rail' -0.21 N"
     assert Deviation("a", "load", "", 1.04, 0.01, 1e-4).text == "load at the flange 1 kg"
+
+
+def test_logs_of_a_robot_may_lie_at_addresses(files: dict[str, Path]) -> None:
+    """Several files of one robot: `file://` lost a slash."""
+    two = [files[name] for name in ("arm0", "arm1")]
+    here, there = (open_logs("a", paths, type_of(TWO)) for paths in (two, [file.as_uri() for file in two]))
+    assert [len(log) for _, log in there.dated] == [len(log) for _, log in here.dated]
