@@ -179,9 +179,15 @@ _GAINS = "identification.gains.drive_gains:identify_drive_gains"
 @click.argument("empty", metavar="LOG_EMPTY", type=click.Path())
 @click.argument("loaded", metavar="LOG_LOADED", type=click.Path())
 @click.option("--mass", type=float, required=True, help="Of the load, weighed, kg.")
-@options.option_of(_GAINS, "--com", type=options.Gain(), help="Its centre in the frame that carries it, m: 0,0,0.1.")
 @options.option_of(
-    _GAINS, "--inertia", type=options.Gain(), help="About its centre, kg m², with --com: rows with semicolons."
+    _GAINS, "--com", type=options.Gain(), metavar="X,Y,Z", help="Its centre in the frame that carries it, m: 0,0,0.1."
+)
+@options.option_of(
+    _GAINS,
+    "--inertia",
+    type=options.Gain(),
+    metavar="ROWS",
+    help="About its centre, kg m², with --com: rows with semicolons.",
 )
 @options.option_of(_GAINS, "--link", help="Link or frame that carries the load. Default: the last link.")
 @options.option_of(

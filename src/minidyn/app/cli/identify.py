@@ -104,7 +104,7 @@ def identify(
     as_json: bool,
     **more: Any,
 ) -> None:
-    """Identify a ROBOT from LOGS (CSV, Parquet, NPZ, ROS bags) and write the model.
+    """Identify a ROBOT from LOGS (CSV, Parquet, NPZ, MATLAB, ROS bags) and write the model.
 
     Example: minidyn identify ur10.urdf run.db3 --validate other.db3 --output out
 
