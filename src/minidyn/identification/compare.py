@@ -80,10 +80,14 @@ class Comparison:
     Attributes:
         rows: One for each method, with and without consistency, in the order in which they ran.
         notices: What a reader should know.
+        terms: What each friction term brings that was tried, in order: `added` to those of `with`, `gain` the share of
+            squares of the torque's errors in held-out blocks that it takes away, its `uncertainty`, and whether it was
+            `taken`. Empty where terms were given.
     """
 
     rows: tuple[Compared, ...]
     notices: tuple[Notice, ...] = ()
+    terms: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def best(self) -> Compared:
@@ -249,9 +253,9 @@ def compare(
     options |= {"friction_per": friction_per, "sign_width": sign_width, "prior": prior, "prior_kind": prior_kind}
     options |= {"controller": controller, "known_torque": known_torque, "threads": threads, "device": device}
     options |= {"anyway": True, "flexibility": flexibility}
-    more: tuple[Notice, ...] = ()
+    more, terms = tuple[Notice, ...](), tuple[Mapping[str, Any], ...]()
     if friction == AUTO and base is None:
-        robot, more = _with_chosen_friction(robot, data, options)
+        robot, more, terms = _with_chosen_friction(robot, data, options)
         options |= {"friction": OWN, "rotor_inertia": None}
     rows: list[Compared] = []
 
@@ -278,15 +282,15 @@ def compare(
     bent = [[one for one in row.notices if one.code.startswith("flexibility.")] for row in rows]
     more += () if any(one.code.startswith("flexibility.") for one in more) else tuple(next(filter(None, bent), ()))
     seen = fitted_notices(overlap_of(sketch_of(fitted), tested))
-    return Comparison(tuple(rows), tuple(dict.fromkeys((*data.notices, *tested.notices, *more, *seen))))
+    return Comparison(tuple(rows), tuple(dict.fromkeys((*data.notices, *tested.notices, *more, *seen))), terms)
 
 
 def _with_chosen_friction(
     robot: Robot, fitted: AnyRecording, options: dict[str, Any]
-) -> tuple[Robot, tuple[Notice, ...]]:
-    """Return the robot with the drive terms that the data ask for, chosen once for all methods, and what was chosen."""
+) -> tuple[Robot, tuple[Notice, ...], tuple[Mapping[str, Any], ...]]:
+    """Return the robot with the drive terms that the data ask for, chosen once for all methods, and what was tried."""
     chosen = identify(robot, fitted, "wls", consistent=False, **options)
     known = dict(zip(robot.parameter_names, robot.parameters))
     values = [known.get(name, np.nan) for name in chosen.robot.parameter_names]
     told = tuple(notice for notice in chosen.notices if notice.code.startswith(("friction.", "flexibility.")))
-    return chosen.robot.with_parameters(values), told
+    return chosen.robot.with_parameters(values), told, tuple(chosen.settings.get("friction_tried", ()))

@@ -64,7 +64,7 @@ def compare(robot: str, logs: Files, test: Files, methods: str | None, as_json: 
     with progress(f"comparing {models} models of {job.robot.name}", total=models) as done:
         found = job.compare(chosen, done)
     if as_json:
-        print_json({"rows": comparison_data(found), "notices": notices_json(found.notices)})
+        print_json({"rows": comparison_data(found), "terms": list(found.terms), "notices": notices_json(found.notices)})
         return finish(None, None, found.notices)
     columns = ("method", "made consistent", "validation error", "fit error", "consistent", "seconds")
     rows = []
@@ -73,6 +73,13 @@ def compare(robot: str, logs: Files, test: Files, methods: str | None, as_json: 
         result = ["-", "-", "failed"] if row.failure else [*errors, "yes" if row.realizable else "no"]
         rows.append([row.method, "yes" if row.consistent else "no", *result, f"{row.seconds:.2f}"])
     print_table(f"{safe(job.robot.name)}: error of the torque on test data", columns, rows, right=(2, 3, 5))
+    if found.terms:
+        titles = ("friction term", "beside", "fewer squares in held-out blocks", "uncertainty", "taken")
+        shares = [(f"{100 * one['gain']:.1f} %", f"{100 * one['uncertainty']:.1f} %") for one in found.terms]
+        lists = [(", ".join(one["added"]), ", ".join(one["with"])) for one in found.terms]
+        taken = ["yes" if one["taken"] else "no" for one in found.terms]
+        rows = [[*words, *numbers, last] for words, numbers, last in zip(lists, shares, taken)]
+        print_table("what friction terms bring", titles, rows, right=(2, 3))
     for row in found.rows:
         if row.failure:
             click.echo(f"{row.label} failed: {plain(row.failure)}")
