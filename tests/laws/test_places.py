@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import minidyn as md
+from minidyn.app.job import Job
 from minidyn.recording.lazy import LazyRecording
 from minidyn.recording.read.convert import convert
 
@@ -47,6 +48,15 @@ def test_patterns_and_folders(tmp_path) -> None:
         md.read_recording(tmp_path / "*.csv")
     logs[0].save(tmp_path / "odd[1].csv")
     assert len(md.read_recording(tmp_path / "odd[1].csv")) == 400
+    job = Job.of_files("two_link", [str(tmp_path)], lazy=False)
+    assert job.fit[0].notices == md.read_recording(tmp_path).notices[-1:]
+    (told,) = job.fit[0].notices  # a folder is its Parquet files, or a bag
+    assert told.code == "recording.other_logs"
+    assert told.data == {"folder": str(tmp_path), "count": 1, "pattern": str(tmp_path / "*.csv")}
+    (tmp_path / "others").mkdir()
+    logs[0].save(tmp_path / "others" / "a.npz")
+    with pytest.raises(md.MinidynError, match=r"Parquet.*others/\*\.npz"):
+        md.read_recording(tmp_path / "others")
 
 
 def test_memory_addresses(tmp_path) -> None:

@@ -25,6 +25,7 @@ from minidyn.notices import Notice, look
 from minidyn.recording.lazy import LEFT_OUT, LazyRecording, concatenate
 from minidyn.recording.prepare.times import fitted_cutoff
 from minidyn.recording.read.mapping import SignalMap, check_units
+from minidyn.recording.read.places import unread
 from minidyn.recording.read.read import are_one_run, log_files, read_recording, tried
 from minidyn.recording.ready import prepare
 from minidyn.recording.recording import Recording
@@ -60,6 +61,7 @@ class Log:
     reading: Mapping[str, Any] = field(default_factory=dict)
     part: tuple[float, float] = (0.0, 1.0)  # fractions of its samples between which it is used
     step: str = ""  # name of the study's step that simulates it; "": it is measured
+    notices: tuple[Notice, ...] = ()  # of the paths that were given
 
     @property
     def mapping(self) -> SignalMap:
@@ -122,7 +124,7 @@ class Job:
         engine = {name: value for name, value in engine.items() if value is not None}
         handle = on_error or "stop"
         known = {name: value for name, value in reading.items() if value is not None}
-        log = Log("fit", tuple(log_files(fit, handle)), known)
+        log = Log("fit", tuple(log_files(fit, handle)), known, notices=unread(fit))
         check_units(reading.get("units"))  # this and missing files are found before anything is read
         for path in (*log.files, *log_files(test, handle)):
             if not path.exists() and handle == "stop":
@@ -155,7 +157,8 @@ class Job:
         key = (log.files, repr(log.reading), on_disk)  # a log that is fitted in part and tested in part is read once
         if key not in self._whole:
             options: dict[str, Any] = {**log.reading, **self.engine, "lazy": on_disk}
-            self._whole[key] = read_recording(list(log.files), robot=self.robot, **options)
+            whole: Any = read_recording(list(log.files), robot=self.robot, **options)
+            self._whole[key] = replace(whole, notices=(*whole.notices, *log.notices)) if log.notices else whole
         raw: Any = self._whole[key]
         if log.part != (0.0, 1.0):
             raw = raw[round(log.part[0] * len(raw)) : round(log.part[1] * len(raw))]

@@ -24,6 +24,7 @@ from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, UnknownName, optional
 from minidyn.notices import Notice, look
 from minidyn.recording.read.guess import same_word
+from minidyn.recording.read.places import other_logs, pattern_of
 from minidyn.recording.read.tables import TIME_ORIGIN, TIME_SORTED, Columns, LogTable
 
 OTHER_MESSAGES = look(
@@ -161,7 +162,9 @@ class BagTable(LogTable):
             if len(inside) != 1:
                 found = ", ".join(file.name for file in inside) or "none"
                 raise DescriptionError(
-                    f"{path}: a folder without metadata.yaml must hold one .db3, .mcap or .bag file; found {found}"
+                    f"{path}: a folder is a bag (metadata.yaml, or one .db3, .mcap or .bag file; found {found}), a "
+                    "data set of LeRobot, or all Parquet files below it; give other logs by a pattern: "
+                    f"'{pattern_of(path, other_logs(path))}'"
                 )
             path = inside[0]
         stored = Stores.ROS1_NOETIC if path.suffix == ".bag" else Stores.LATEST

@@ -14,6 +14,7 @@ import re
 import shutil
 import tempfile
 import zlib
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -25,12 +26,20 @@ from urllib.parse import urlsplit
 
 from minidyn.errors import DescriptionError, MissingFile, optional
 from minidyn.files import refuse_special, write_atomically
+from minidyn.notices import Notice, look
 
 _PATTERN = frozenset("*?[")
 _WHERE_IT_LIES = (".parquet", ".pq")
 _MOST_FILES = 10_000  # of a bag
 _NOTED = re.compile(r"[0-9a-f]{64}")
 _BAGS = ("*.db3", "*.mcap", "*.bag", "metadata.yaml")
+_BY_PATTERN = (".csv", ".tsv", ".npz", ".h5", ".hdf5", ".mat")  # logs that a folder does not stand for
+
+OTHER_LOGS = look(
+    "recording.other_logs",
+    "A folder holds logs of other kinds beside those that were read: a folder is its Parquet files, or a bag.",
+    "To read them give a pattern: '{pattern}'.",
+)
 
 
 def is_remote(path: object) -> bool:
@@ -65,6 +74,28 @@ def _in_folder(folder: Path) -> list[Path]:
     data = folder / "data" if (folder / "meta" / "info.json").exists() else folder
     found = sorted(file for ending in _WHERE_IT_LIES for file in data.rglob(f"*{ending}"))
     return found or [folder]
+
+
+def other_logs(folder: Path) -> list[Path]:
+    """Return the logs below a folder that are read by a pattern alone."""
+    return sorted(file for file in folder.rglob("*") if file.suffix.lower() in _BY_PATTERN)
+
+
+def pattern_of(folder: Path, others: list[Path]) -> str:
+    """Return a pattern of other logs in a folder; of CSV files where there are none."""
+    return str(others[0].parent / f"*{others[0].suffix}" if others else folder / "*.csv")
+
+
+def unread(paths: Iterable[str | os.PathLike[str]]) -> tuple[Notice, ...]:
+    """Return a notice for each folder among paths that holds logs which are not read."""
+    found = []
+    for folder in (Path(path) for path in paths if not is_remote(path)):
+        if others := other_logs(folder) if folder.is_dir() and folder.suffix != ".zarr" else []:
+            names = ", ".join(str(file.relative_to(folder)) for file in others[:3])
+            names += f" and {len(others) - 3} more" if len(others) > 3 else ""
+            told = {"folder": str(folder), "count": len(others), "pattern": pattern_of(folder, others)}
+            found.append(OTHER_LOGS(f"{folder}: {names} not read", **told))
+    return tuple(found)
 
 
 def _remote_files(url: str) -> list[Path]:

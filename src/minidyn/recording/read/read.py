@@ -36,7 +36,7 @@ from minidyn.recording.read.mapping import (
 )
 from minidyn.recording.read.mat import mat_table
 from minidyn.recording.read.parquet import ParquetTable, alike
-from minidyn.recording.read.places import files_of
+from minidyn.recording.read.places import files_of, unread
 from minidyn.recording.read.tables import TIME_ORIGIN, Columns, JoinedTable, LogTable, NpzTable, StoredTable
 from minidyn.recording.recording import SIGNALS, Recording
 from minidyn.recording.sketch import info_of
@@ -127,8 +127,11 @@ def read_recording(
         raise UnknownName("on_error", on_error, ON_ERROR)
     if not files:
         raise DescriptionError("read_recording: expected at least one file, got none")
+    listed = [paths] if isinstance(paths, str | os.PathLike) else paths
+    told = unread(listed) if any(map(os.path.isdir, listed)) else ()
     with reading(", ".join(map(str, files))):
-        return _read(files, robot, given, lazy, on_error, executor)
+        found = _read(files, robot, given, lazy, on_error, executor)
+    return replace(found, notices=(*found.notices, *told)) if told else found
 
 
 def log_files(paths: Paths, on_error: str = "stop") -> list[Path]:
