@@ -48,6 +48,7 @@ BY_NAME = {
     "recording.time_unit_guessed": "name of the time column",
     "recording.coupled_drives": "the mapping",
     "recording.arrival_times": "stamps of a bag",
+    "recording.other_logs": "files of a folder",
     "recording.other_messages": "names in a bag",
     "recording.partly_missing": "messages of a bag",
     "recording.left_out": "files that cannot be read, with on_error='skip'",
