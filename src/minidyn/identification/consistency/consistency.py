@@ -39,6 +39,7 @@ _ATTEMPTS = 3
 _ENOUGH = 1e6  # misfit, in noise variances, beyond which the noise is not what keeps data and bodies apart
 _WORSE = 0.02  # of the least misfit: two weights in a row that are worse by more end the search; no prior is worse
 _FINEST = 3.2  # between weights around the best: half a decade
+_GAIN, _SURE = 0.08, 1.7  # of the misfit, and standard errors of it: what a file in doubt must gain on held-out blocks
 
 COSTS = act(
     "consistency.costs",
@@ -395,13 +396,15 @@ def consistent_model(
         use = not trust.doubted
         if chosen is not None and "prior_curve" in chosen:
             use, weight, curve = True, chosen["prior_weight"], np.array(chosen["prior_curve"])
-        elif use:
+        elif use or trust.likely:
             weights = [noise * trust.weight * factor for factor in AROUND] if trust.weight > 0 else WEIGHTS
             tried = _judged(robot, base, folds, trust.known, prior_kind, weights, seen=seen, shares=shares)
             weight, curve = noise * trust.weight if trust.weight > 0 else tried.best, tried.curve
             start = tried.pairs[weight].cases(np.arange(1))
-            without = _judged(robot, base, folds, None, prior_kind, (), seen=seen).misfits[0.0].sum()
-            use = trust.weight == 0 or bool(tried.misfits[weight].sum() <= (1 + _WORSE) * without)
+            without = _judged(robot, base, folds, None, prior_kind, (), seen=seen).misfits[0.0]
+            gains = without - tried.misfits[weight]
+            least = max(_GAIN * without.sum(), _SURE * math.sqrt(len(gains)) * gains.std(ddof=1 if len(gains) > 1 else 0))
+            use = trust.weight == 0 or bool(gains.sum() >= (least if trust.doubted else -_WORSE * without.sum()))
         if use:
             known = trust.known
             settings |= {"prior_weight": weight, "prior_curve": curve.tolist()}

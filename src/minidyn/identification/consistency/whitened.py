@@ -309,6 +309,7 @@ class Trust:
     notices: tuple[Notice, ...] = ()
     left_out: tuple[Notice, ...] = ()  # instead of these, where it is not used
     doubted: bool = False  # drawn bodies explain the data about as well
+    likely: bool = False  # nothing is odd about it, so that held-out blocks may still speak for it
 
 
 @dataclass(frozen=True)
@@ -395,7 +396,8 @@ def trusted(robot: Robot, base: BaseMap, R: Array, z: Array, known: Array, seen:
     if names := [*odd["massless"], *odd["points"]]:
         text = f"the robot file's values of some links are not used as a prior, or not as they are{_words(odd, 1.0)}"
         notices = (IMPLAUSIBLE(text, links=names, **odd),)
-    return Trust(left, shares, weight, notices, (left_out,), doubted)
+    likely = bool(centre.known_links.any()) and not (odd["massless"] or odd["centres"])
+    return Trust(left, shares, weight, notices, (left_out,), doubted, likely)
 
 
 def _mass(robot: Robot, phi: Array) -> float:
