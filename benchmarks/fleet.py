@@ -34,7 +34,8 @@ from minidyn.arrays import single_thread
 from minidyn.base.base_parameters import base_parameters
 from minidyn.identification.fleet.chances import Together, others
 from minidyn.identification.fleet.deviations import Comparison, compared, fitted
-from minidyn.identification.fleet.members import Logs, Member, reduced
+from minidyn.identification.fleet.logs import Logs
+from minidyn.identification.fleet.members import Member, reduced
 from minidyn.model.parameters import from_body, transform
 
 DOCS = Path(__file__).parents[1] / "docs" / "clusters.md"

@@ -19,7 +19,8 @@ from conftest import count
 from minidyn.identification.fleet import deviations
 from minidyn.identification.fleet.chances import Together, others, trend
 from minidyn.identification.fleet.deviations import Comparison, Deviation, FleetFit, compared
-from minidyn.identification.fleet.members import Logs, Member, open_logs, reduced
+from minidyn.identification.fleet.logs import Logs, open_logs
+from minidyn.identification.fleet.members import Member, reduced
 from minidyn.identification.friction.shared import Joined, Split
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
@@ -256,16 +257,37 @@ def test_robots_that_fail_are_named(files: dict[str, Path], tmp_path: Path) -> N
     assert np.isnan([one.p for one in made.tests(0)]).all()
 
 
+def test_of_a_robot_only_the_file_is_left_out(files: dict[str, Path], tmp_path: Path) -> None:
+    """Cut off, gone, or broken in the middle; with workers the same bits; where it stops, nothing is taken from keep."""
+    cut, broken = tmp_path / "cut.parquet", tmp_path / "broken.parquet"
+    cut.write_bytes(files["arm1"].read_bytes()[:3000])
+    whole = files["arm1"].read_bytes()
+    broken.write_bytes(whole[:4] + bytes(len(whole) // 2) + whole[4 + len(whole) // 2 :])  # its end can be read
+    logs = files | {"arm1": [files["arm1"], cut, tmp_path / "gone.csv"], "arm2": [broken, files["arm2"]]}
+    keep = {"keep": tmp_path / "keep"}
+    found = md.identify_fleet("two_link", logs, on_error="skip", **OPTIONS, **keep)
+    assert not found.left_out
+    lost = {notice.data["files"] for notice in found.notices if notice.code == "recording.left_out"}
+    assert lost == {str(cut), str(tmp_path / "gone.csv"), str(broken)}
+    good = md.identify_fleet("two_link", files, **OPTIONS)
+    np.testing.assert_array_equal(found.model.beta, good.model.beta)
+    assert found.robots["arm2"].dates == good.robots["arm2"].dates
+    with ThreadPoolExecutor(2) as pool:
+        assert_equal(found, md.identify_fleet("two_link", logs, pool, on_error="skip", **OPTIONS))
+    with pytest.raises(md.MinidynError, match=r"robot 'arm1'.*cut\.parquet"):
+        md.identify_fleet("two_link", logs, **OPTIONS, **keep)
+
+
 def test_a_fleet_that_was_killed_goes_on(
     files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, read, deadly = reduced, [], 2
 
-    def counted(robot: md.Robot, base: md.BaseMap, logs: Logs) -> Member:
+    def counted(robot: md.Robot, base: md.BaseMap, logs: Logs, on_error: str) -> Member:
         if len(read) == deadly:
             raise KeyboardInterrupt
         read.append(logs.name)
-        return made(robot, base, logs)
+        return made(robot, base, logs, on_error)
 
     monkeypatch.setattr("minidyn.identification.fleet.members.reduced", counted)
     with pytest.raises(KeyboardInterrupt):

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -134,9 +135,9 @@ def test_a_server_of_s3_that_is_killed(tmp_path, monkeypatch) -> None:
         server.kill()
 
 
-def lerobot(folder: Path, version: str, effort: bool) -> md.Recording:
+def lerobot(folder: Path, version: str, effort: bool, episodes: Sequence[md.Recording] = ()) -> md.Recording:
     """Write a data set as LeRobot lays it out (docs of LeRobotDataset v2.1 and v3.0); return its episodes."""
-    episodes = [log(50 + 10 * k, seed=k) for k in range(3)]
+    episodes = episodes or [log(50 + 10 * k, seed=k) for k in range(3)]
     names = {"motors": list(JOINTS)} if version == "v2.1" else [f"{joint}.pos" for joint in JOINTS]
     vector = {"dtype": "float32", "shape": [2], "names": names}
     scalar = {"shape": [1], "names": None}
@@ -149,7 +150,13 @@ def lerobot(folder: Path, version: str, effort: bool) -> md.Recording:
         "v2.1": "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet",
         "v3.0": "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet",
     }
-    info = {"codebase_version": version, "robot_type": "so100", "fps": 100, "total_episodes": 3, "features": features}
+    info = {
+        "codebase_version": version,
+        "robot_type": "so100",
+        "fps": 100,
+        "total_episodes": len(episodes),
+        "features": features,
+    }
     (folder / "meta").mkdir(parents=True)
     (folder / "meta" / "info.json").write_text(json.dumps({**info, "chunks_size": 1000, "data_path": paths[version]}))
     tables = []
@@ -166,6 +173,9 @@ def lerobot(folder: Path, version: str, effort: bool) -> md.Recording:
             pq.write_table(table, folder / "data" / "chunk-000" / f"episode_{number:06d}.parquet")
     else:
         pq.write_table(pa.concat_tables(tables), folder / "data" / "chunk-000" / "file-000.parquet")
+        (folder / "meta" / "episodes" / "chunk-000").mkdir(parents=True)  # what is known of episodes is Parquet, too
+        about = {"episode_index": list(range(len(episodes))), "length": [len(one) for one in episodes]}
+        pq.write_table(pa.table(about), folder / "meta" / "episodes" / "chunk-000" / "file-000.parquet")
     return md.concatenate(episodes)
 
 

@@ -13,10 +13,13 @@ from click.testing import CliRunner, Result
 
 import minidyn as md
 from minidyn.app.cli.main import main
-from minidyn.identification.fleet.members import files_by_robot
+from minidyn.identification.fleet.logs import files_by_robot
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from fleet import TERMS, log_of
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "laws"))
+from test_places import lerobot
 
 
 def run(*arguments: object) -> Result:
@@ -50,7 +53,7 @@ class _Texts(HTMLParser):
 
 
 def test_from_logs_to_the_report(data: Path, tmp_path: Path) -> None:
-    assert list(files_by_robot([data])) == ["<b>", "a1", "a2", "a3", "a4"]
+    assert list(files_by_robot([data])[0]) == ["<b>", "a1", "a2", "a3", "a4"]
     arguments = ("two_link", data, "--friction", ",".join(TERMS), "--output", tmp_path / "out")
     result = run("fleet", *arguments)
     assert result.exit_code == 0, result.output
@@ -78,13 +81,65 @@ def test_a_robot_whose_logs_are_broken_is_named(data: Path, tmp_path: Path) -> N
     assert list(json.loads(result.stdout)["left_out"]) == ["a2"]
 
 
-def test_robots_are_named_by_folders_or_files(tmp_path: Path) -> None:
-    for name in ("x/one.csv", "x/deep/two.csv", "y/one.csv"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("t,q\n")
-    found = files_by_robot([tmp_path])
-    assert {name: len(files) for name, files in found.items()} == {"x": 2, "y": 1}
-    (tmp_path / "x/one.csv").rename(tmp_path / "x/2026-11-02.csv")
-    assert list(files_by_robot([tmp_path / "x"])) == ["x", "deep"]  # a file that is named by its day alone
-    (tmp_path / "x/2026-11-02.csv").rename(tmp_path / "x/one.csv")
-    assert list(files_by_robot([tmp_path / "x/one.csv", tmp_path / "x/deep/two.csv"])) == ["one", "two"]
+def named(*paths: object) -> dict[str, int]:
+    return {name: len(files) for name, files in files_by_robot([str(path) for path in paths])[0].items()}
+
+
+def test_robots_are_named_by_one_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the folder, its folders, a pattern or every file is given."""
+
+    def made(*names: str) -> Path:
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        for name in names:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text("t,q\n")
+        return folder
+
+    def every(folder: Path) -> list[Path]:
+        return sorted(file for file in folder.rglob("*") if file.is_file())
+
+    folder = made("x/one.csv", "x/deep/two.csv", "y/one.csv")
+    for given in (
+        [folder],
+        [folder / "x", folder / "y"],
+        [folder / "*"],
+        every(folder),
+        [f"{folder.as_uri()}/*/*.csv"],
+    ):
+        assert named(*given) == ({"x": 1, "y": 1} if "*.csv" in str(given) else {"x": 2, "y": 1})
+    monkeypatch.chdir(folder)
+    assert named(".") == named("x", "y") == named("y/one.csv", "x") == {"x": 2, "y": 1}
+    # files beside folders; the same file twice
+    folder = made("a.csv", "b/one.csv", "c.tar.csv")
+    assert named(folder, folder / "*.csv") == named(*every(folder)) == {"a": 1, "b": 1, "c.tar": 1}
+    # days are not robots
+    folder = made("a_2026-11-02.csv", "20261103T081500_a.csv", "2026-11-03/b.csv", "date=2026-11-04/b.csv")
+    assert named(folder) == named(*every(folder)) == {"a": 2, "b": 2}
+    folder = made("a/2026-11-02.csv", "b/2026-11-02.csv", "arm-20261399/one.csv")
+    assert named(folder) == named(*every(folder)) == {"a": 1, "b": 1, "arm-20261399": 1}
+    # as Parquet is partitioned, in any order
+    folder = made("date=2026-11-02/robot=a%2F1/x.csv", "robot=b/part-0.csv")
+    assert named(folder) == named(*every(folder)) == named(folder / "*") == {"a/1": 1, "b": 1}
+    # one robot is none: days of it, or a folder too high
+    for folder in (made("a/monday.csv", "a/tuesday.csv"), made("2026-11-02.csv", "2026-11-03.csv")):
+        with pytest.raises(md.MinidynError, match=r"all logs are of one robot.*robot=NAME"):
+            named(folder)
+
+
+@pytest.mark.parametrize("version", ["v2.1", "v3.0"])
+def test_data_sets_of_lerobot_are_robots(version: str, tmp_path: Path) -> None:
+    """Each set is one robot, named by its folder; what describes sets is no log; its name may hold the day."""
+    rng, sets = np.random.default_rng(0), tmp_path / "sets"
+    for name in ("a1_2026-11-02", "a1_2026-11-03", "a2", "a3", "a4"):
+        log = log_of("two joints", rng, ("friction", 1, 2.0) if name == "a4" else None, motions=2)
+        lerobot(sets / name, version, True, [log[: len(log) // 2], log[len(log) // 2 :]])
+    every = {"a1": 2, "a2": 1, "a3": 1, "a4": 1} if version == "v3.0" else {"a1": 4, "a2": 2, "a3": 2, "a4": 2}
+    assert named(sets) == named(sets / "*") == named(*sorted(sets.iterdir())) == every
+    assert named(sets / "*/data/chunk-*/*.parquet") == every
+    assert len(md.read_recording(sets, lazy=True).runs) == 10
+    options = {"friction": TERMS, "consistent": False}
+    fleet = md.identify_fleet("two_link", sets, **options)
+    assert fleet.robots["a1"].dates == ("2026-11-02", "2026-11-03")
+    assert fleet.to_look_at[0].name == "a4"
+    with pytest.raises(md.MinidynError, match=r"one robot, 'a3'.*a data set of LeRobot is one robot"):
+        md.identify_fleet("two_link", sets / "a3", **options)

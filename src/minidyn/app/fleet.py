@@ -23,6 +23,7 @@ from minidyn.identification.estimators import solve
 from minidyn.identification.estimators.method import Fold, Solution
 from minidyn.identification.fleet.chances import trend
 from minidyn.identification.fleet.deviations import Comparison, FleetFit, compared
+from minidyn.identification.fleet.logs import are_paths, files_by_robot
 from minidyn.identification.fleet.members import Given, Member, chosen_friction, members_of, spaced
 from minidyn.identification.friction.choose import FrictionChoice, seen
 from minidyn.identification.friction.per_log import SETTING
@@ -31,6 +32,7 @@ from minidyn.identification.identify import DEFAULT_FRICTION, check_options, lif
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, look
 from minidyn.recording.lazy import ON_ERROR, AnyRecording
+from minidyn.recording.read.read import Paths
 
 _FOLDS = 5
 _LEAST = 3  # robots that say what is usual
@@ -56,7 +58,7 @@ SPREAD = info("fleet.spread", "By how much friction and drive gains of the robot
 @single_thread()
 def identify_fleet(
     robot: RobotLike,
-    recordings: Mapping[str, Any],
+    recordings: Mapping[str, Any] | Paths,
     executor: Executor | None = None,
     *,
     friction: Iterable[str] | str = DEFAULT_FRICTION,
@@ -75,7 +77,8 @@ def identify_fleet(
     Args:
         robot: The type: a robot, a built-in robot's name or a robot file's path.
         recordings: {name: logs}, logs being a recording, paths (files, patterns, folders, addresses), or {date: any of
-            these}. Dates of files are those of a folder date=2026-11-02, of their name, their times, or the file.
+            these}; or paths of all, which name robots by their folders or files (docs/clusters.md). Dates of files are
+            those of a folder date=2026-11-02, of their name, their times, or the file.
         executor: Any of concurrent.futures, whose workers read the logs of a robot each, to the same bits.
         friction: As for :func:`minidyn.identify`; "auto" chooses terms from the logs of a few robots. Friction that
             grows with the load, or remembers, is not among them.
@@ -85,7 +88,8 @@ def identify_fleet(
         consistent: Whether to make the model of the type physically consistent.
         link: Link or frame at which a load is looked for; None: the last link.
         level: Probability of a false alarm for a healthy robot, all tests of it together.
-        on_error: "stop", or "skip": robots whose logs cannot be used are left out, and a notice names them.
+        on_error: "stop", or "skip": files that cannot be read are left out, and robots of which no log can be used;
+            notices name them.
         keep: Folder for what is known of each robot whose logs are on disk: the same call, after it was killed, does
             not read them again. Files there are named by a hash of settings and of names, contents and times of logs.
         **reading: Options of :func:`minidyn.read_recording` for paths.
@@ -97,8 +101,11 @@ def identify_fleet(
     Raises:
         MinidynError: Logs of a robot cannot be used; the message names the robot.
     """
+    told: tuple[Notice, ...] = ()
+    if are_paths(recordings):
+        recordings, told = files_by_robot(recordings, on_error)
     if not isinstance(recordings, Mapping) or not recordings:
-        raise WrongArgument("recordings: expected {name of a robot: its logs}, with one robot at least")
+        raise WrongArgument("recordings: expected {name of a robot: its logs}, or paths of the logs of all robots")
     if not 0 < level < 1:
         raise MinidynError(f"level: expected a probability between 0 and 1, got {level!r}")
     if on_error not in ON_ERROR:
@@ -115,7 +122,7 @@ def identify_fleet(
     def asked(few: Sequence[str]) -> tuple[FrictionChoice, AnyRecording, list[Member], list[Notice], Comparison, Array]:
         """Return all robots with the friction that logs of a few of them show, compared."""
         several = [Given(name, names[name]) for name in few]
-        choice, sample = chosen_friction(kind, several, friction, rotor_inertia, sign_width, reading)
+        choice, sample = chosen_friction(kind, several, friction, rotor_inertia, sign_width, on_error, reading)
         members, lost = list[Member](), list[Notice]()
         given = (Given(name, value) for name, value in names.items())
         for found in members_of(choice.robot, choice.base, given, executor, on_error, reading, keep):
@@ -138,7 +145,8 @@ def identify_fleet(
     robots = {one.name: _robot(made, number, float(chances[number]), level) for number, one in enumerate(members)}
     deviations = sorted((part for one in robots.values() for part in one.deviations), key=lambda part: part.p)
     spread = dict(zip(_own_names(made.fit), np.append(made.fit.spread, made.fit.gains).tolist()))
-    notices = [*lost, *_notices(made, robots, level), *model.notices]
+    gone = [notice for one in members for notice in one.left_out]
+    notices = [*lost, *gone, *told, *_notices(made, robots, level), *model.notices]
     why = {str(notice.data["robot"]): notice.text for notice in lost}
     return Fleet(model, robots, tuple(deviations), level, spread, why, tuple(notices))
 

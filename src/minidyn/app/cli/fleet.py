@@ -35,7 +35,8 @@ def fleet(
 ) -> None:
     """Identify robots of one type, ROBOT, from LOGS: files or folders, in which each robot has its own.
 
-    Robots are named by folders robot=NAME, as minidyn convert writes them, by other folders, or by files.
+    Robots are named by folders robot=NAME, as minidyn convert writes them, or by the first folder or file below what
+    all LOGS have in common. A data set of LeRobot is one robot.
 
     Example: minidyn fleet ur10e data --output fleet --workers 8
     """
@@ -44,16 +45,14 @@ def fleet(
     from minidyn.app.job import friction_terms
     from minidyn.files import check_folder, check_outputs, new_folder
     from minidyn.formats.load import load
-    from minidyn.identification.fleet.members import files_by_robot
 
     inputs = options.inputs(robot, *logs, more["mapping"], prior)
     target = check_folder(output)
     check_outputs([target / name for name in FILES], inputs)
     kind = told(load(robot))
-    robots = files_by_robot(logs)
     more |= {"friction": friction_terms(more["friction"]), "prior": False if prior == "none" else prior}
-    with progress(f"identifying {len(robots)} robots of type {kind.name}"):
-        found = identify_fleet(kind, robots, executor, **options.given(more))
+    with progress(f"identifying robots of type {kind.name}"):
+        found = identify_fleet(kind, list(logs), executor, **options.given(more))
     with progress(f"writing {target}"), new_folder(target, inputs=inputs, ours=True) as folder:
         found.write_into(folder)
     if as_json:

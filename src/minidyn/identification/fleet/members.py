@@ -6,21 +6,16 @@ asks for where links are those of all days of this robot.
 
 from __future__ import annotations
 
-import datetime
 import io
 import json
 import os
-import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
-from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,33 +29,22 @@ from minidyn.formats.toml.write import toml_text
 from minidyn.identification.diagnostics.plausible import require_meaning
 from minidyn.identification.estimators import solve
 from minidyn.identification.estimators.least_squares import Fit, covariance_of, fit
+from minidyn.identification.fleet.logs import Logs, are_paths, open_logs
 from minidyn.identification.friction.choose import FrictionChoice, choose_friction, starting_model
 from minidyn.identification.friction.shared import Split
 from minidyn.identification.rows.triangles import Triangles, joined
 from minidyn.model.drives import FRICTION
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice
-from minidyn.recording.lazy import LEFT_OUT, AnyRecording, concatenate
+from minidyn.recording.lazy import LEFT_OUT, AnyRecording, LazyRecording, concatenate
 from minidyn.recording.read.left_on_disk import hash_of
 from minidyn.recording.read.places import is_remote
-from minidyn.recording.read.read import READERS, are_one_run, log_files
-from minidyn.recording.read.tables import TIME_ORIGIN
-from minidyn.recording.ready import as_recording, ready
-from minidyn.recording.recording import Recording
+from minidyn.recording.read.read import log_files
+from minidyn.recording.ready import ready
+from minidyn.recording.recording import Recording, leaving_out
 
 _ASKED = 5  # robots whose logs choose friction terms
 _ENOUGH = 10_000  # samples of each of them
-_DATE = re.compile(r"(?<!\d)(\d{4})[-_]?(\d{2})[-_]?(\d{2})(?!\d)")
-_HIVE = re.compile(r"(?:^|/)date=([^/]+)/")
-_ROBOT = re.compile(r"(?:^|/)robot=([^/]+)/")
-
-
-@dataclass(frozen=True)
-class Logs:
-    """The logs of one robot: (date, recording), dates as 2026-11-02, "" where they are not known."""
-
-    name: str
-    dated: tuple[tuple[str, AnyRecording], ...]
 
 
 @dataclass(frozen=True)
@@ -94,90 +78,10 @@ class Member:
     change_std: Array
     notices: tuple[Notice, ...] = ()
 
-
-def files_by_robot(paths: Iterable[str | os.PathLike[str]]) -> dict[str, list[Path]]:
-    """Return the logs of each robot below paths.
-
-    A robot is named by a folder robot=NAME, by the first folder below a path, or by the file itself; where that is
-    named by its date alone, by its folder.
-    """
-    found: dict[str, list[Path]] = {}
-    for path in paths:
-        root = Path(path)
-        files = log_files(path)
-        if files == [root] and root.is_dir():
-            files = sorted(file for file in root.rglob("*") if file.suffix.lower() in READERS and file.is_file())
-            if not files:
-                raise DescriptionError(f"{root}: no logs below this folder")
-        for file in files:
-            text = str(file).replace(os.sep, "/")
-            below = text.removeprefix(str(path).replace(os.sep, "/").rstrip("/") + "/").split("/")
-            hive = _ROBOT.search(text)
-            own = Path(file.name).stem
-            own = Path(file).absolute().parent.name if _DATE.fullmatch(own) and not is_remote(text) else own
-            name = unquote(hive.group(1)) if hive else below[0] if len(below) > 1 and below[0] else own
-            found.setdefault(name, []).append(file)
-    return found
-
-
-def open_logs(name: str, value: Any, robot: Robot, **options: Any) -> Logs:
-    """Return the logs of a robot: a recording, paths, or {date: any of these}; files stay on disk."""
-    if isinstance(value, Mapping):
-        given = [(_day(name, str(date)), log) for date, log in value.items()]
-        return Logs(name, tuple((date, as_recording(log, robot, **_reading(log, options))) for date, log in given))
-    paths = [value] if isinstance(value, str | os.PathLike) else value
-    if not isinstance(paths, list | tuple) or not all(isinstance(path, str | os.PathLike) for path in paths):
-        log = as_recording(value, robot)
-        return Logs(name, ((_recorded(log.notices), log),))
-    files = log_files(paths)
-    if not files:
-        raise DescriptionError(f"robot {name!r}: no log")
-    together = len(files) < 50 and are_one_run(cast(Any, files), robot)
-    groups = [files] if together else [[file] for file in files]
-    logs = [(group, as_recording(group, robot, lazy=True, **options)) for group in groups]
-    days = sorted(((_date_of(group[0], log.notices), log) for group, log in logs), key=lambda day: day[0])
-    return Logs(name, tuple(_together(days)))
-
-
-def _reading(value: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options of reading: none for what has been read."""
-    return {} if hasattr(value, "signals") else {"lazy": True, **options}
-
-
-def _together(days: Iterable[tuple[str, AnyRecording]]) -> Iterator[tuple[str, AnyRecording]]:
-    """Yield the logs of each day as one where they have the same signals."""
-    for (date, _), group in groupby(days, key=lambda day: (day[0], tuple(sorted(day[1].signals)))):
-        yield date, concatenate([log for _, log in group])
-
-
-def _day(name: str, text: str) -> str:
-    found = _DATE.search(text)
-    try:
-        return datetime.date(*map(int, found.groups())).isoformat() if found else ""
-    except ValueError:
-        raise DescriptionError(f"robot {name!r}: {text!r} is no date; expected one like 2026-11-02") from None
-
-
-def _date_of(file: Path, notices: Iterable[Notice]) -> str:
-    """Return the day of a log: of a folder date=..., its name or its folder's, its times, or the file itself."""
-    text = str(file).replace(os.sep, "/")
-    above = text.rpartition("/")[0].rpartition("/")[2]
-    for found in (_HIVE.search(text), _DATE.search(file.name), _DATE.search(above)):
-        with suppress(DescriptionError):  # digits that are no date
-            if found is not None and (day := _day("", found.group(0))):
-                return day
-    known = _recorded(notices)
-    if known or is_remote(text):
-        return known
-    return datetime.datetime.fromtimestamp(file.stat().st_mtime, datetime.UTC).date().isoformat()
-
-
-def _recorded(notices: Iterable[Notice]) -> str:
-    """Return the day on which times of a log begin, where they count from 1970; "" where they do not."""
-    for notice in notices:
-        if notice.code == TIME_ORIGIN.code:
-            return datetime.datetime.fromtimestamp(float(notice.data["origin"]), datetime.UTC).date().isoformat()
-    return ""
+    @property
+    def left_out(self) -> list[Notice]:
+        """What names files of its logs that could not be read."""
+        return [notice for notice in self.notices if notice.code == LEFT_OUT.code]
 
 
 def spaced(names: Sequence[str]) -> list[str]:
@@ -191,6 +95,7 @@ def chosen_friction(
     friction: Iterable[str] | str,
     rotor_inertia: bool | None,
     sign_width: ArrayLike | None,
+    on_error: str,
     reading: Mapping[str, Any],
 ) -> tuple[FrictionChoice, AnyRecording]:
     """Return the friction terms of the type, and the data of a few robots that chose them."""
@@ -198,7 +103,7 @@ def chosen_friction(
     parts, failed = list[Recording](), list[str]()
     for one in given:
         try:
-            log = open_logs(one.name, one.value, kind, **reading).dated[0][1]
+            log = open_logs(one.name, one.value, kind, on_error, **reading).dated[0][1]
             data = ready(model, log, purpose="identification", once=True)
             parts.append(data.thinned(max(1, len(data) // _ENOUGH)))
         except (MinidynError, OSError) as error:  # it is named when its turn comes
@@ -221,7 +126,7 @@ def members_of(
 ) -> Iterator[Member | Notice]:
     """Yield what is known of each robot, in order; of one that fails a notice, where that is skipped."""
     store = None if keep is None else _Store.of(robot, base, reading, keep)
-    task = partial(_member, robot, base, dict(reading), store)
+    task = partial(_member, robot, base, dict(reading), store, on_error=on_error)
     if executor is None:
         for one in given:
             yield _kept(one.name, on_error, partial(task, one, 0, None))
@@ -249,15 +154,24 @@ def _kept(name: str, on_error: str, make: Callable[[], Member]) -> Member | Noti
         return LEFT_OUT(f"robot {name!r} is left out ({error})", files=f"logs of robot {name!r}", robot=name)
 
 
+@leaving_out
 def _member(
-    robot: Robot, base: BaseMap, reading: Mapping[str, Any], store: _Store | None, given: Given, row: int, progress: Any
+    robot: Robot,
+    base: BaseMap,
+    reading: Mapping[str, Any],
+    store: _Store | None,
+    given: Given,
+    row: int,
+    progress: Any,
+    *,
+    on_error: str,
 ) -> Member:
     """Open the logs of one robot and reduce them; this runs where they are read."""
     place = None if store is None else store.place(given)
     found = None if place is None else _loaded(place, given.name)
     if found is None:
-        found = reduced(robot, base, open_logs(given.name, given.value, robot, **reading))
-        if place is not None:
+        found = reduced(robot, base, open_logs(given.name, given.value, robot, on_error, **reading), on_error)
+        if place is not None and not found.left_out:  # another call may ask to stop there
             _save(found, place)
     return found
 
@@ -282,10 +196,9 @@ class _Store:
         files: list[Any] = []
         try:
             for date, value in dated.items():
-                paths = [value] if isinstance(value, str | os.PathLike) else value
-                if not isinstance(paths, list | tuple) or not all(isinstance(one, str | os.PathLike) for one in paths):
+                if not are_paths(value):
                     return None
-                for file in log_files(paths):
+                for file in log_files(value):
                     written = 0 if is_remote(str(file)) else file.stat().st_mtime_ns  # may be the date of its log
                     files += [str(date), file, written]
             return self.folder / f"{hash_of(self.folder, self.settings, given.name, files)}.npz"
@@ -324,19 +237,31 @@ def _loaded(place: Path, name: str) -> Member | None:
         return None
 
 
-def reduced(robot: Robot, base: BaseMap, logs: Logs) -> Member:
-    """Return what one robot says."""
-    fits, notices, memory, covariances = [], dict[Notice, None](), list[float](), list[Array]()
+def reduced(robot: Robot, base: BaseMap, logs: Logs, on_error: str = "stop") -> Member:
+    """Return what one robot says; with on_error "skip" a day that cannot be read is left out, if there are others."""
+    notices, dates, memory, covariances = dict.fromkeys(logs.notices), list[str](), list[float](), list[Array]()
+    fits, failures = list[Fit](), list[DescriptionError]()
     with single_thread():
-        for _, log in logs.dated:
-            notices |= dict.fromkeys(require_meaning(robot, log, False))
-            data = ready(robot, log, purpose="identification", name=f"the recording of robot {logs.name!r}")
-            found = fit(robot, base, data, "wls", allow_open=True)
-            covariance = covariance_of(found, data)[0]
+        for date, log in logs.dated:
+            try:
+                told = require_meaning(robot, log, False)
+                data = ready(robot, log, purpose="identification", name=f"the recording of robot {logs.name!r}")
+                found = fit(robot, base, data, "wls", allow_open=True)
+                covariance = covariance_of(found, data)[0]
+            except DescriptionError as error:
+                if on_error == "stop":
+                    raise
+                failures.append(error)
+                files = ", ".join(log.files) if isinstance(log, LazyRecording) else f"a log of robot {logs.name!r}"
+                notices[LEFT_OUT(f"left out: {error}", files=files)] = None
+                continue
             fits.append(found)
             covariances.append(covariance)
             memory.append(_memory(found, covariance))
-            notices |= dict.fromkeys(data.notices)
+            notices |= dict.fromkeys((*told, *data.notices))
+            dates.append(date)
+        if not fits:
+            raise failures[0]
         samples = [found.triangles.samples for found in fits]
         sigma = np.sqrt(np.average([found.sigma**2 for found in fits], axis=0, weights=samples))
         # rows count as independent: neighbours repeat each other by as much as the deviations of each day show
@@ -353,8 +278,7 @@ def reduced(robot: Robot, base: BaseMap, logs: Logs) -> Member:
         covariance = bread @ meat @ bread
         covariance[is_open, is_open] = np.inf
         change, std = _changes(base, R, inverse @ z, days if len(days) > 1 else [])
-    dates = tuple(date for date, _ in logs.dated)
-    return Member(logs.name, whole, scale, sigma, covariance, sum(samples), dates, change, std, tuple(notices))
+    return Member(logs.name, whole, scale, sigma, covariance, sum(samples), tuple(dates), change, std, tuple(notices))
 
 
 def _memory(found: Fit, covariance: Array) -> float:

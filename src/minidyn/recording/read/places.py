@@ -29,7 +29,9 @@ from minidyn.files import refuse_special, write_atomically
 from minidyn.notices import Notice, look
 
 _PATTERN = frozenset("*?[")
-_WHERE_IT_LIES = (".parquet", ".pq")
+WHERE_IT_LIES = (".parquet", ".pq")
+"""Endings of files that are read in parts, and that a folder stands for."""
+_DATA = re.compile(r"(?:(.*)/)?data/chunk-\d+/[^/]+\.parquet")
 _MOST_FILES = 10_000  # of a bag
 _NOTED = re.compile(r"[0-9a-f]{64}")
 _BAGS = ("*.db3", "*.mcap", "*.bag", "metadata.yaml")
@@ -47,6 +49,25 @@ def is_remote(path: object) -> bool:
     return "://" in str(path)
 
 
+def is_pattern(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path is a pattern of names, and no file that is called so."""
+    text = os.fspath(path)
+    return not _PATTERN.isdisjoint(text) and (is_remote(text) or not os.path.exists(text))
+
+
+def data_set_of(path: str) -> str | None:
+    """Return the folder of the data set of LeRobot whose data a file holds; None where it holds none."""
+    found = _DATA.fullmatch(path)
+    return None if found is None else found[1] or ""
+
+
+def _without_meta(files: list[str]) -> list[str]:
+    """Return files without those that describe data sets of LeRobot, as Parquet, too."""
+    sets = {folder for file in files if (folder := data_set_of(file)) is not None}
+    meta = {str(PurePosixPath(folder, "meta")) for folder in sets}
+    return [file for file in files if meta.isdisjoint(map(str, PurePosixPath(file).parents))] if meta else files
+
+
 def files_of(path: str | os.PathLike[str]) -> list[Path]:
     """Return the files of a path, a pattern, a folder or an address, in the order of their names.
 
@@ -59,7 +80,7 @@ def files_of(path: str | os.PathLike[str]) -> list[Path]:
     here = Path(text)
     if here.is_dir():
         return _in_folder(here)
-    if here.exists() or _PATTERN.isdisjoint(text):
+    if not is_pattern(text):
         return [here]
     anchor = Path(here.anchor)
     found = sorted(anchor.glob(str(here.relative_to(anchor))) if here.anchor else Path().glob(text))
@@ -71,9 +92,8 @@ def files_of(path: str | os.PathLike[str]) -> list[Path]:
 def _in_folder(folder: Path) -> list[Path]:
     if folder.suffix == ".zarr" or any(next(folder.glob(pattern), None) for pattern in _BAGS):
         return [folder]
-    data = folder / "data" if (folder / "meta" / "info.json").exists() else folder
-    found = sorted(file for ending in _WHERE_IT_LIES for file in data.rglob(f"*{ending}"))
-    return found or [folder]
+    found = sorted(file for ending in WHERE_IT_LIES for file in folder.rglob(f"*{ending}"))
+    return [Path(file) for file in _without_meta([file.as_posix() for file in found])] or [folder]
 
 
 def other_logs(folder: Path) -> list[Path]:
@@ -101,12 +121,12 @@ def unread(paths: Iterable[str | os.PathLike[str]]) -> tuple[Notice, ...]:
 def _remote_files(url: str) -> list[Path]:
     system, path = _system(url)
     with _naming(url):
-        if not _PATTERN.isdisjoint(path):
+        if is_pattern(url):
             found = sorted(system.glob(path))
         elif PurePosixPath(path).suffix and not url.endswith("/"):
             return [as_place(url)]  # it is asked for when it is opened
         else:
-            found = sorted(file for file in system.find(path) if file.endswith(_WHERE_IT_LIES))
+            found = _without_meta(sorted(file for file in system.find(path) if file.endswith(WHERE_IT_LIES)))
     if not found:
         raise MissingFile(f"{url}: no file there")
     return [as_place(system.unstrip_protocol(file)) for file in found]
@@ -117,7 +137,7 @@ def as_place(path: str | os.PathLike[str]) -> Path:
     if not is_remote(path):
         return Path(path)
     url = os.fspath(path)
-    place: Any = RemoteFile(url) if url.endswith(_WHERE_IT_LIES) else fetched(url)
+    place: Any = RemoteFile(url) if url.endswith(WHERE_IT_LIES) else fetched(url)
     return place  # type: ignore[no-any-return]
 
 

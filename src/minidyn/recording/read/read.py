@@ -152,7 +152,7 @@ def log_files(paths: Paths, on_error: str = "stop") -> list[Path]:
     return found
 
 
-def tried(paths: Iterable[Path], act: Callable[[int], T], on_error: str, notices: list[Notice]) -> list[T]:
+def tried(paths: Iterable[object], act: Callable[[int], T], on_error: str, notices: list[Notice]) -> list[T]:
     """Return what is made of each file; with on_error "skip" those that cannot be read are left out."""
     made, failures = [], list[MinidynError]()
     for number, path in enumerate(paths):
