@@ -30,9 +30,9 @@ from minidyn.formats.urdf.read import DYNAMICS
 from minidyn.formats.urdf.update import inertial_numbers, update_urdf
 from minidyn.formats.xml_file import root_element
 from minidyn.identification.consistency.consistency import make_consistent
+from minidyn.identification.consistency.dissipation import drive_numbers
 from minidyn.identification.flexibility import Flexibility
 from minidyn.identification.known_torque import KnownTorque
-from minidyn.model.drives import NON_NEGATIVE
 from minidyn.model.parameters import possible_body
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, look
@@ -347,9 +347,9 @@ def _simulable(estimate: Identified, what: str, notices: list[Notice]) -> Robot:
 def _possible(robot: Robot) -> Robot:
     """Return the robot with bodies a little inside of what bodies can have; raise where they are outside."""
     values = robot.parameters.copy()
-    for column in (column for columns in robot.layout.drives for column in columns):
-        if column.symbol in NON_NEGATIVE and values[column.index] < 0:
-            raise DescriptionError(f"drive parameter {robot.layout.names[column.index]} is negative")
+    for name, value in zip(*drive_numbers(robot, values)):
+        if value < 0:
+            raise DescriptionError(f"drive parameter {name} is negative")
     for part, name, joint in zip(robot.layout.links, robot.link_names, robot.joints):
         if joint.kind != "fixed":
             values[part] = possible_body(values[part], name)

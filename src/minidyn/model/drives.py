@@ -225,6 +225,9 @@ BY_SYMBOL = {term.symbol: term for term in TERMS.values()}
 FRICTION = {name: term.symbol for name, term in TERMS.items()}
 """Drive terms by name, and the column each adds."""
 
+COULOMB = FRICTION["coulomb"]
+"""Symbol of the column of Coulomb friction."""
+
 PRESLIDING, BREAKAWAY = FRICTION["presliding"], FRICTION["breakaway"]
 """Symbols of the columns that are states."""
 
@@ -264,6 +267,15 @@ STAYING = frozenset({ROTOR, *(TERMS[name].symbol for name in ALIASES["balancer"]
 
 NON_NEGATIVE = frozenset({ROTOR, *(term.symbol for term in TERMS.values() if term.non_negative)})
 """Symbols of the drive columns whose parameter cannot be negative; the others may have either sign."""
+
+
+BOUNDED = frozenset(
+    term.symbol
+    for term in TERMS.values()
+    if term.non_negative and not (term.speed_power or term.memory or term.own or term.of_position)
+) - {COULOMB, *INERTIAS}
+"""Symbols of the drive columns that are functions of the speed and stay below 1, as Coulomb friction's: beside it their
+parameters may be negative where friction as a whole opposes the motion (identification/consistency/dissipation.py)."""
 
 
 @dataclass(frozen=True, slots=True)

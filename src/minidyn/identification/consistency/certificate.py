@@ -14,7 +14,7 @@ from minidyn.base.numeric.samples import random_states, units_of
 from minidyn.dynamics.drives import rotor_inertia_matrix
 from minidyn.dynamics.functions import inertia_matrix
 from minidyn.errors import ShapeError, UnknownParameters
-from minidyn.model.drives import NON_NEGATIVE
+from minidyn.identification.consistency.dissipation import drive_numbers
 from minidyn.model.parameters import Layout, to_pseudo_inertia
 from minidyn.model.robot import Robot
 from minidyn.text import markdown_cell
@@ -30,8 +30,8 @@ class Certificate:
         links: Names of the links.
         eigenvalues: Smallest eigenvalue of each link's pseudo-inertia (links,), lengths measured by the body's own
             radius of gyration and masses by its own: 1/3 for a ball, 0 for a sheet or rod, negative for no body.
-        drives: Names of the rotor inertias and friction terms that cannot be negative.
-        drive_values: Their values, SI units.
+        drives: Names of the rotor inertias and friction terms that cannot be negative, or of sums of friction terms.
+        drive_values: Their values, SI units; of a sum, the least over all speeds.
         inertia_matrix: Smallest eigenvalue of the inertia matrix with rotors, scaled to a unit diagonal, over sampled
             positions in the joint range; 0 where a joint moves no mass.
         pseudo_inertias: Smallest eigenvalue of each link's pseudo-inertia as it stands (links,), SI units (kg, kg m,
@@ -154,13 +154,11 @@ def certify(robot: Robot, phi: ArrayLike | None = None, *, prior: ArrayLike | No
         shown = ", ".join(unknown[:8]) + (" ..." if len(unknown) > 8 else "")
         raise UnknownParameters(f"no certificate for robot {robot.name!r}: unknown parameters {shown}")
     eigenvalues = np.array([_smallest(values[part]) for part in layout.links])
-    drives = [column for columns in layout.drives for column in columns if column.symbol in NON_NEGATIVE]
-    drive_values = values[[column.index for column in drives]]
+    names, drive_values = drive_numbers(robot, values)
     pseudo = np.array([np.linalg.eigvalsh(to_pseudo_inertia(values[part]))[0] for part in layout.links])
     for array in (eigenvalues, drive_values, pseudo):
         array.setflags(write=False)
     everywhere = bool(np.all(pseudo > 0) and np.all(eigenvalues > 0) and np.all(drive_values >= 0))
-    names = tuple(column.name for column in drives)
     smallest = _inertia_matrix(robot, values)
     bound = _rotor_bound(robot, values) if everywhere else math.nan
     mass, before = _mass_of(layout, values), _mass_of(layout, prior)

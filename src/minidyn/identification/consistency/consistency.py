@@ -20,6 +20,7 @@ from minidyn.arrays import Array, single_thread
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError, ShapeError, UnknownName
 from minidyn.identification.consistency.certificate import Certificate, certify
+from minidyn.identification.consistency.dissipation import driving
 from minidyn.identification.consistency.primal_dual import Pair, Solved, solve, spread
 from minidyn.identification.consistency.prior import DISTANCES, Prior, Seen, centres_of, prior_parameters, shares_of
 from minidyn.identification.consistency.whitened import Whitened, objective, prior_errors, trusted, weighted, whiten
@@ -35,7 +36,7 @@ AROUND = tuple(10.0**k for k in (0.5, 0.0, -0.5))
 
 _COSTLY = 0.05  # torque error, relative to the torque, that consistency may add before a notice asks why
 _COSTLY_RESIDUAL = 0.1  # growth of the residual's root mean square, likewise; both, since 10 % of little is less
-_ATTEMPTS = 3
+_ATTEMPTS = 5
 _ENOUGH = 1e6  # misfit, in noise variances, beyond which the noise is not what keeps data and bodies apart
 _WORSE = 0.02  # of the least misfit: two weights in a row that are worse by more end the search; no prior is worse
 _FINEST = 3.2  # between weights around the best: half a decade
@@ -126,9 +127,9 @@ def make_consistent(
 ) -> ConsistentFit:
     """Return the consistent standard parameters phi that minimise ‖R beta(phi) - z‖² + weight · D(phi, prior).
 
-    Every link gets a positive pseudo-inertia (with a margin), rotor inertias and viscous and Coulomb friction are not
-    negative. Whatever the data leave open is pulled, so faintly that data of any use win, to the prior or to bodies
-    drawn from the geometry; masses a little more firmly, so that they stay sane.
+    Every link gets a positive pseudo-inertia (with a margin), rotor inertias are not negative, friction opposes every
+    motion. Whatever the data leave open is pulled, so faintly that data of any use win, to the prior or to bodies drawn
+    from the geometry; masses a little more firmly, so that they stay sane.
 
     Args:
         robot: The robot; its own parameter values are not read.
@@ -162,21 +163,23 @@ def make_consistent(
     (centre,) = centres_of(robot, base, [(R, z)], given, mass, seen)
     held = shares_of(centre, given is not None)
     shares = held if shares is None else shares
-    factor, iterations, own = 1.0, 0, None
+    factor, iterations, own, one_sign = 1.0, 0, None, set[int]()
     with single_thread():
         for _ in range(_ATTEMPTS):
             root = math.sqrt(factor)
-            plain = whiten(robot, base, [(R / root, z / root, centre)], mass)
+            plain = whiten(robot, base, [(R / root, z / root, centre)], mass, one_sign)
             problem = weighted(plain, prior_kind, weight / factor, shares)
             found = solve(problem, start)
             iterations += found.steps
             phi = problem.phi(_snapped(problem, found.x))[0]
             beta = base.matrix @ phi
             misfit = float(np.sum((R @ beta - z) ** 2))
-            if misfit < _ENOUGH * factor or (found.converged and not len(problem.exact[0][1])):
+            if joints := set(driving(robot, phi)) - one_sign:  # friction terms of these may not be negative
+                one_sign, start = joints if not one_sign else set(range(len(robot.joints))), None
+            elif misfit < _ENOUGH * factor or (found.converged and not len(problem.exact[0][1])):
                 break
-            # (nearly) exact data that no body can have: as noisy data they give the same answer, with digits to spare
-            factor, start = misfit / (1e-1 * _ENOUGH), None
+            else:  # (nearly) exact data that no body can have: as noisy data they give the same, with digits to spare
+                factor, start = misfit / (1e-1 * _ENOUGH), None
         best, *_ = np.linalg.lstsq(R, z, rcond=None)
         if covariance is not None:
             F = (R / root).T @ (R / root)
@@ -193,9 +196,8 @@ def make_consistent(
     phi.setflags(write=False)
     beta.setflags(write=False)
     parts = [part for part, use in zip(robot.layout.links, held == 1.0) if use]
-    bodies = [np.array([values[part] for part in parts]).reshape(-1, 10) for values in (phi, centre.phi)]
-    distance = float(np.sum(DISTANCES[prior_kind](*bodies)))
-    costs = misfit, before, distance, float(weight)
+    bodies = [np.array([of[part] for part in parts]).reshape(-1, 10) for of in (phi, centre.phi)]
+    costs = misfit, before, float(np.sum(DISTANCES[prior_kind](*bodies))), float(weight)
     return ConsistentFit(phi, beta, *costs, certificate, iterations, tuple(notices), covariance, own)
 
 
@@ -384,9 +386,8 @@ def consistent_model(
     Settings that were chosen for nearly the same data say the prior's weight.
     """
     seen = typical_sizes(recording)
-    weight, settings, start = 0.0, dict[str, Any](), None
+    weight, settings, start, shares = 0.0, dict[str, Any](), None, None
     more: tuple[Notice, ...] = ()
-    shares = None
     if known is not None:
         folds = found.folds()
         noise = repeated_variance(folds)
@@ -403,7 +404,7 @@ def consistent_model(
             start = tried.pairs[weight].cases(np.arange(1))
             without = _judged(robot, base, folds, None, prior_kind, (), seen=seen).misfits[0.0]
             gains = without - tried.misfits[weight]
-            least = max(_GAIN * without.sum(), _SURE * math.sqrt(len(gains)) * gains.std(ddof=1 if len(gains) > 1 else 0))
+            least = max(_GAIN * without.sum(), _SURE * math.sqrt(len(gains)) * gains.std(ddof=int(len(gains) > 1)))
             use = trust.weight == 0 or bool(gains.sum() >= (least if trust.doubted else -_WORSE * without.sum()))
         if use:
             known = trust.known
@@ -416,10 +417,8 @@ def consistent_model(
     notices = [*more, *result.notices]
     if names := describe_open(found.R, base):
         settings["open"] = names
-        text = (
-            f"the recording does not determine all base parameters: combinations of {names} stay open and follow the "
-            "prior; their standard deviation is infinite"
-        )
+        text = f"the recording does not determine all base parameters: combinations of {names} stay open and follow "
+        text += "the prior; their standard deviation is infinite"
         notices.append(OPEN(text, names=names))
     settings["misfit_increase"] = result.increase
     return result, notices, settings

@@ -2,7 +2,7 @@
 
 Each link is its prior body's ε-th part plus a body U Y Uᵀ(1 - ε), with U Uᵀ a stout body around the prior one: Y is of
 order one, Y positive means physically consistent, and neither frames nor units of the robot enter. With x all the
-numbers in Y, then the drive terms in their own units,
+numbers in Y, then the drive terms in their own units (or sums of them that must be positive, `dissipation`),
 
     minimise ‖D x - t‖² + Σ (x - c)ᵀ Q (x - c) + Σ κ (tr S Y - log det S Y - 4) + Σ κ (u - log u - 1)
 
@@ -23,7 +23,7 @@ of other links, or none at all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
+from minidyn.identification.consistency.dissipation import groups
 from minidyn.identification.consistency.prior import Centre, Seen, centres_of, oddities, shares_of, sized, upper_factor
 from minidyn.model.drives import NON_NEGATIVE
 from minidyn.model.parameters import from_pseudo_inertia, to_pseudo_inertia
@@ -141,11 +142,16 @@ class Whitened:
 
 
 def whiten(
-    robot: Robot, base: BaseMap, data: Sequence[tuple[Array, Array, Centre]], mass: float | None = None
+    robot: Robot,
+    base: BaseMap,
+    data: Sequence[tuple[Array, Array, Centre]],
+    mass: float | None = None,
+    plain: Collection[int] = (),
 ) -> Whitened:
     """Return the problems without units, the prior without any weight yet.
 
     Data are, for each case, R (b, b) in units of the noise, z (b,) and the prior; the total mass, kg, may be unknown.
+    Plain joints, by their indices, have no friction terms that are negative; for the others sums count.
     """
     layout = robot.layout
     p, links = len(layout), [part.start for part in layout.links]
@@ -153,7 +159,7 @@ def whiten(
     columns = [column for columns in layout.drives for column in columns]
     drives = [column.index for column in columns]
     positive = n + np.flatnonzero([column.symbol in NON_NEGATIVE for column in columns])
-    rows = (np.array(links, dtype=np.intp)[:, None] + np.arange(10)).ravel()
+    rows, sliding = (np.array(links, dtype=np.intp)[:, None] + np.arange(10)).ravel(), groups(robot, plain)
     most = max(len(R) for R, _, _ in data) + (mass is not None)
     parts: list[dict[str, Array]] = []
     exact = []
@@ -163,10 +169,14 @@ def whiten(
         for index, ten in enumerate(from_pseudo_inertia(U[:, None] @ _UNITS @ np.swapaxes(U, -1, -2)[:, None])):
             matrix[links[index] : links[index] + 10, 10 * index : 10 * index + 10] = (1.0 - MARGIN) * ten.T
         matrix[drives, range(n, p)] = centre.scales[drives]
+        for group in sliding:
+            at = n + np.searchsorted(drives, group.columns)
+            matrix[np.ix_(group.columns, at)] = np.linalg.inv(group.basis) * centre.scales[group.columns[0]]
         offset[rows] = MARGIN * centre.phi[rows]
         turn = np.linalg.inv(U) @ upper_factor(to_pseudo_inertia(centre.phi[rows].reshape(-1, 10)))
         bodies = turn @ np.swapaxes(turn, -1, -2)
-        middle = np.concatenate([tens(bodies).ravel(), centre.phi[drives] / centre.scales[drives]])
+        of_drives = np.linalg.solve(matrix[drives, n:], centre.phi[drives])
+        middle = np.concatenate([tens(bodies).ravel(), of_drives])
         start = middle.copy()
         start[positive] = np.maximum(start[positive], _INSIDE)
         D, t, fixed = _limited(R @ (base.matrix @ matrix), z - R @ (base.matrix @ offset))

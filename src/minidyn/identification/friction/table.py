@@ -210,8 +210,13 @@ class FrictionTable:
 
     @cached_property
     def _bounded(self) -> NDArray[np.bool_]:
-        """For each column of friction, whether its parameter is not negative."""
-        return np.array([FRICTION[key.term] in NON_NEGATIVE for key in self._every[self._rigid :]], dtype=bool)
+        """For each column of friction, whether its parameter is not negative.
+
+        Knees of the curve may be (`consistency/dissipation.py`), and so may Stribeck's term in the end; while terms are
+        chosen it may not: a wide one would stand in for a knee, and the fall that it is for would be missed.
+        """
+        own = [key.term for key in self._every[self._rigid :]]
+        return np.array([FRICTION[term] in NON_NEGATIVE and term not in ALIASES["curve"] for term in own], dtype=bool)
 
     @cached_property
     def _latest(self) -> dict[bytes, _Friction]:
