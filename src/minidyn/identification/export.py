@@ -392,7 +392,9 @@ def describable(estimate: Identified) -> Robot:
     B = base.matrix[:, [column.index for column in base.robot.layout.columns if column.is_inertial]]
     change = (wanted - phi)[rigid]
     moved = phi.copy()
-    moved[rigid] += change - np.linalg.lstsq(B, B @ change, rcond=1e-12)[0]
+    change = change - np.linalg.lstsq(B, B @ change, rcond=1e-12)[0]
+    # what rounding leaves would be first moments of links that have no mass
+    moved[rigid] += np.where(np.abs(change) > 1e-12 * np.abs(change).max(), change, 0.0)
     return robot.with_parameters(moved)
 
 

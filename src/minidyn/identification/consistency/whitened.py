@@ -58,7 +58,6 @@ _AGAINST = 3.0  # the same by which drawn bodies must be better than likely ones
 _PRUDENT = 0.3  # of the weight that its errors suggest: too much of it harms more than too little
 _SIZED = (1.0, 0.1, 0.01)  # mean square sizes that points may have, of the one that the geometry suggests
 
-
 IMPLAUSIBLE = look(
     "prior.implausible",
     "The robot file's bodies do not fit the data, or no link: they are left out, wholly or in part.",
@@ -169,13 +168,14 @@ def whiten(
         for index, ten in enumerate(from_pseudo_inertia(U[:, None] @ _UNITS @ np.swapaxes(U, -1, -2)[:, None])):
             matrix[links[index] : links[index] + 10, 10 * index : 10 * index + 10] = (1.0 - MARGIN) * ten.T
         matrix[drives, range(n, p)] = centre.scales[drives]
+        of_drives = centre.phi[drives] / centre.scales[drives]
         for group in sliding:
-            at = n + np.searchsorted(drives, group.columns)
-            matrix[np.ix_(group.columns, at)] = np.linalg.inv(group.basis) * centre.scales[group.columns[0]]
+            own, unit = np.searchsorted(drives, group.columns), centre.scales[group.columns[0]]
+            matrix[np.ix_(group.columns, n + own)] = np.linalg.inv(group.basis) * unit
+            of_drives[own] = group.basis @ centre.phi[group.columns] / unit
         offset[rows] = MARGIN * centre.phi[rows]
         turn = np.linalg.inv(U) @ upper_factor(to_pseudo_inertia(centre.phi[rows].reshape(-1, 10)))
         bodies = turn @ np.swapaxes(turn, -1, -2)
-        of_drives = np.linalg.solve(matrix[drives, n:], centre.phi[drives])
         middle = np.concatenate([tens(bodies).ravel(), of_drives])
         start = middle.copy()
         start[positive] = np.maximum(start[positive], _INSIDE)
