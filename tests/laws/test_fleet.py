@@ -258,7 +258,7 @@ def test_robots_that_fail_are_named(files: dict[str, Path], tmp_path: Path) -> N
 
 
 def test_of_a_robot_only_the_file_is_left_out(files: dict[str, Path], tmp_path: Path) -> None:
-    """Cut off, gone, or broken in the middle; with workers the same bits; where it stops, nothing is taken from keep."""
+    """Cut off, gone, broken in the middle; with workers the same bits; where it stops, nothing is taken from keep."""
     cut, broken = tmp_path / "cut.parquet", tmp_path / "broken.parquet"
     cut.write_bytes(files["arm1"].read_bytes()[:3000])
     whole = files["arm1"].read_bytes()
