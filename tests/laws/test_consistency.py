@@ -16,9 +16,8 @@ import minidyn as md
 from conftest import count
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters
-from minidyn.identification.consistency.certificate import certify, is_consistent
+from minidyn.identification.consistency.certificate import certify, drive_numbers, driving, is_consistent
 from minidyn.identification.consistency.consistency import choose_weight, make_consistent
-from minidyn.identification.consistency.dissipation import drive_numbers, driving
 from minidyn.identification.consistency.primal_dual import solve
 from minidyn.identification.consistency.prior import (
     centres_of,

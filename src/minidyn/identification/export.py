@@ -29,8 +29,8 @@ from minidyn.formats.side_file import SIDE
 from minidyn.formats.urdf.read import DYNAMICS
 from minidyn.formats.urdf.update import inertial_numbers, update_urdf
 from minidyn.formats.xml_file import root_element
+from minidyn.identification.consistency.certificate import drive_numbers
 from minidyn.identification.consistency.consistency import make_consistent
-from minidyn.identification.consistency.dissipation import drive_numbers
 from minidyn.identification.flexibility import Flexibility
 from minidyn.identification.known_torque import KnownTorque
 from minidyn.model.parameters import possible_body

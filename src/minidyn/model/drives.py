@@ -275,7 +275,7 @@ BOUNDED = frozenset(
     if term.non_negative and not (term.speed_power or term.memory or term.own or term.of_position)
 ) - {COULOMB, *INERTIAS}
 """Symbols of the drive columns that are functions of the speed and stay below 1, as Coulomb friction's: beside it their
-parameters may be negative where friction as a whole opposes the motion (identification/consistency/dissipation.py)."""
+parameters may be negative where friction as a whole opposes the motion (identification/consistency/certificate.py)."""
 
 
 @dataclass(frozen=True, slots=True)

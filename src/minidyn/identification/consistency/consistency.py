@@ -19,8 +19,7 @@ from numpy.typing import ArrayLike
 from minidyn.arrays import Array, single_thread
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError, ShapeError, UnknownName
-from minidyn.identification.consistency.certificate import Certificate, certify
-from minidyn.identification.consistency.dissipation import driving
+from minidyn.identification.consistency.certificate import Certificate, certify, driving
 from minidyn.identification.consistency.primal_dual import Pair, Solved, solve, spread
 from minidyn.identification.consistency.prior import DISTANCES, Prior, Seen, centres_of, prior_parameters, shares_of
 from minidyn.identification.consistency.whitened import Whitened, objective, prior_errors, trusted, weighted, whiten

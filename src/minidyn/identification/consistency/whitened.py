@@ -2,7 +2,7 @@
 
 Each link is its prior body's ε-th part plus a body U Y Uᵀ(1 - ε), with U Uᵀ a stout body around the prior one: Y is of
 order one, Y positive means physically consistent, and neither frames nor units of the robot enter. With x all the
-numbers in Y, then the drive terms in their own units (or sums of them that must be positive, `dissipation`),
+numbers in Y, then the drive terms in their own units (or sums of them that must be positive, `certificate`),
 
     minimise ‖D x - t‖² + Σ (x - c)ᵀ Q (x - c) + Σ κ (tr S Y - log det S Y - 4) + Σ κ (u - log u - 1)
 
@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
-from minidyn.identification.consistency.dissipation import groups
+from minidyn.identification.consistency.certificate import groups
 from minidyn.identification.consistency.prior import Centre, Seen, centres_of, oddities, shares_of, sized, upper_factor
 from minidyn.model.drives import NON_NEGATIVE
 from minidyn.model.parameters import from_pseudo_inertia, to_pseudo_inertia

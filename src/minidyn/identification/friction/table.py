@@ -212,7 +212,7 @@ class FrictionTable:
     def _bounded(self) -> NDArray[np.bool_]:
         """For each column of friction, whether its parameter is not negative.
 
-        Knees of the curve may be (`consistency/dissipation.py`), and so may Stribeck's term in the end; while terms are
+        Knees of the curve may be (`consistency/certificate.py`), and so may Stribeck's term in the end; while terms are
         chosen it may not: a wide one would stand in for a knee, and the fall that it is for would be missed.
         """
         own = [key.term for key in self._every[self._rigid :]]
