@@ -88,9 +88,10 @@ def test_tx40() -> None:
     estimate = md.identify(robot, log[:25000], **OWN)
     held = md.prepare(estimate.robot, log[25000:37500], trim=False, decimate=1)
     inside = slice(250, -250)  # a period of the cut-off: the ends of a piece that is filtered alone
-    truth = smooth[25000:37500][inside]
+    late = round(5000 * estimate.settings["preparation"]["delay"])  # torques are 3 ms early: judged at their instants
+    truth = smooth[25000 + late : 37500 + late][inside]
     error = np.linalg.norm(truth - estimate.predict(held)[inside]) / np.linalg.norm(truth)
-    assert error < 0.8 * plain
+    assert error < 0.75 * plain
     assert md.validate(estimate, log[25000:37500]).relative_error < 0.175  # on raw torque, nearly all of it noise
     assert_possible(estimate)
 

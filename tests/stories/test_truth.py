@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,6 +38,32 @@ def test_friction_terms_do_not_stand_in_for_something_else(
     case = truth.case_of(robot, effect, seed)
     found = truth.ours(consistent=False)(case, tmp_path)
     assert np.linalg.norm(found.predicted - case.exact) < most * np.linalg.norm(case.exact)
+
+
+@pytest.mark.parametrize("terms", ["auto", truth.PLAIN])
+@pytest.mark.parametrize("delay", [0.012, 0.0])
+def test_presliding_neither_hides_a_delay_nor_looks_like_one(
+    delay: float, terms: str | tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(log: Any, _: Any) -> Any:
+        tau = np.column_stack([np.interp(log.t - delay, log.t, column) for column in log.tau.T])
+        return replace(log, tau=tau)
+
+    effect = replace(truth_effects.EFFECTS["presliding"], log=late)
+    monkeypatch.setitem(truth_effects.EFFECTS, "both", effect)
+    case = truth.case_of("two_link", "both", 204)
+    recording = md.read_recording(case.log.save(tmp_path / "log.npz"), case.log.file)
+    estimate = md.identify(case.log.file, recording, consistent=False, friction=terms)
+    found = estimate.settings["preparation"].get("delay", 0.0)
+    assert abs(found - delay) < (0.001 if terms == "auto" else 0.003)  # plain terms lack what their residuals hold
+    if terms == "auto":
+        assert np.linalg.norm(estimate.predict(case.test) - case.exact) < 0.004 * np.linalg.norm(case.exact)
+
+
+def test_joints_whose_presliding_the_filter_hides_have_their_width_back(tmp_path: Path) -> None:
+    case = truth.case_of("ur10", "presliding", 5)
+    found = truth.ours(consistent=False)(case, tmp_path)
+    assert np.linalg.norm(found.predicted - case.exact) < 0.035 * np.linalg.norm(case.exact)
 
 
 def test_motion_with_rests_is_its_own_derivative() -> None:

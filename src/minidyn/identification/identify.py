@@ -20,7 +20,6 @@ from minidyn.arrays import Array, single_thread
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.display import shows_progress
-from minidyn.dynamics.drives import memory_columns
 from minidyn.dynamics.kernel import require_whole
 from minidyn.errors import MinidynError, UnknownName, Unsupported
 from minidyn.formats.load import as_robot
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     from minidyn.control.controller import Controller
 
 PathLike: TypeAlias = str | os.PathLike[str]
-_FALL = 0.25  # of the share that a delay should explain: so much smaller residuals must be without it
+_ROUNDS = 2  # in which a delay is removed: a model that does not stand in for it shows what is left
 
 IN_MEMORY = info("identify.in_memory", "The method needs the whole recording: it was read into memory.")
 PIECEWISE = look(
@@ -178,8 +177,8 @@ def identify(
     def estimated(loaded: Robot, choice: FrictionChoice, data: AnyRecording) -> Solution:
         return solve(loaded, choice.base, remembering(loaded, data), options)
 
-    def solved(data: AnyRecording, terms: Iterable[str] | str = friction, load: bool = True) -> _Fit:
-        choice = choose_friction(model, start, data, terms, load=load, **wish)
+    def solved(data: AnyRecording, load: bool = True) -> _Fit:
+        choice = choose_friction(model, start, data, friction, load=load, **wish)
         settled = choice.fit(lambda loaded: estimated(loaded, choice, data))
         found = widened(choice, settled.made)
         # loads that friction grows with are those of the fit
@@ -211,9 +210,7 @@ def identify(
         return settled.made._replace(notices=[*settled.made.notices, *settled.doubts])
 
     fit = solved(data)
-    lags = friction == AUTO and isinstance(data, Recording) and bool(memory_columns(fit.choice.robot))
-    shown = [one for one in (*([solved(data, OWN)] if lags else []), fit) if one.late]  # lags may hide a delay
-    data, more, fit = _punctual(model, log, (data, more, fit), shown, solved)
+    data, more, fit = _punctual(model, log, (data, more, fit), solved)
     made, doubts = finished(fit), tuple[Notice, ...]()
     bending = None if flexibility is None else Bending(flexibility, data, filled)
     while bending is not None and bending.again(fit.choice.robot.with_parameters(made.parameters), fit.choice.base):
@@ -286,31 +283,34 @@ class _Model(NamedTuple):
     settings: dict[str, Any]
 
 
-def _punctual(
-    robot: Robot,
-    log: AnyRecording,
-    best: tuple[AnyRecording, list[Notice], _Fit],
-    late: Sequence[_Fit],
-    solved: Callable[[AnyRecording], _Fit],
-) -> tuple[AnyRecording, list[Notice], _Fit]:
-    """Return data, notices and the fit without a delay: of those that late fits show, which explains the data best."""
-    (data, _, fit), least = best, 0.0
-    for choice, found, (told, *_), _ in late:  # none of logs on disk
-        fitted, share = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot)), told.data["share"]
+_State: TypeAlias = tuple[AnyRecording, list[Notice], _Fit]
+
+
+def _punctual(robot: Robot, log: AnyRecording, first: _State, solved: Callable[[AnyRecording], _Fit]) -> _State:
+    """Return data, notices and the fit without the delay that fits show, where residuals are smaller without it."""
+    best, delay, least = first, 0.0, 0.0
+    for _ in range(_ROUNDS):
+        data, _, (choice, found, late, _) = best
+        if not late or late[-1].code == DELAY_REMOVED.code:  # none of logs on disk
+            break
+        fitted = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot))
         known = cast(Recording, remembering(fitted, data))
-        delay, std = whole_delay(fitted, choice.base, known, found, told.data["delay"])
-        moved = punctual(robot, log, data, delay)
+        rest, std = whole_delay(fitted, choice.base, known, found, late[-1].data["delay"])
+        moved = punctual(robot, log, first[0], delay + rest)
         if moved is None:
             break
         again = solved(moved)
-        fall = 1.0 - float(np.sqrt(np.mean((again.found.sigma / fit.found.sigma) ** 2)))
-        if fall > max(least, _FALL * share):
-            text = (
-                f"torques were {1e3 * abs(delay):.2g} ms {'late' if delay > 0 else 'early'} against positions (± "
-                f"{1e3 * std:.1g} ms) and were moved; residuals are {100 * fall:.0f} % smaller"
-            )
-            removed = DELAY_REMOVED(text, delay=delay, std=std, share=share, fall=fall)
-            best, least = (moved, list(moved.notices), again._replace(late=[removed, *again.late])), fall
+        # as likelihood counts joints: with a delay and without one, the friction of one of them may be another
+        fall = 1.0 - float(np.exp(np.mean(np.log(again.found.sigma / first[2].found.sigma))))
+        if not fall > least:
+            break
+        delay, least = delay + rest, fall
+        text = (
+            f"torques were {1e3 * abs(delay):.2g} ms {'late' if delay > 0 else 'early'} against positions (± "
+            f"{1e3 * std:.1g} ms) and were moved; residuals are {100 * fall:.2g} % smaller"
+        )
+        removed = DELAY_REMOVED(text, delay=delay, std=std, share=late[-1].data["share"], fall=fall)
+        best = moved, list(moved.notices), again._replace(late=[removed, *again.late])
     return best
 
 

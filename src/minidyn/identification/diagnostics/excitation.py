@@ -14,14 +14,16 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 
 import numpy as np
+from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.numeric.samples import random_states, units_of
+from minidyn.dynamics.drives import drive_paths, drive_ratios
 from minidyn.dynamics.functions import base_regressor
 from minidyn.dynamics.record import STATES
 from minidyn.identification.estimators.method import Solution
-from minidyn.identification.estimators.solve import block_length, block_sums, condition_of
+from minidyn.identification.estimators.solve import block_covariance, block_length, block_sums, condition_of
 from minidyn.identification.rows.base_rows import base_functions, signals_of
 from minidyn.model.drives import BY_SYMBOL
 from minidyn.model.robot import Robot
@@ -45,6 +47,9 @@ _FAST, _SLOW = 0.4, 0.05  # speeds of reversals and sweeps over L / T: about 2 a
 _ENOUGH = 4000  # samples to see a delay; a longer recording is thinned
 _SURE = 5.0  # standard deviations beyond which a delay is reported
 _REVERSAL = 0.05  # of a joint's speed, over which friction that the model lacks reverses
+_TURNED, _SHORT = 0.02, 0.1  # rad or m, and of a drive's range, in which friction is as before its last reversal
+_SPREAD_BY = 0.6  # over its cut-off: the time by which a low-pass spreads what happens at a reversal
+_LEFT = 4  # times as many samples as unknowns: fewer do not tell a delay
 _OPEN = 1e-14  # squares of singular values below this part of the largest are rounding
 _ROUNDS = 4  # in which a delay is found
 _PLAIN = 5  # random motions of one more log that are tried
@@ -279,7 +284,9 @@ def torque_delay(
 
     To first order tau(t - delay) = tau - delay dtau/dt: the slope of the model's torque is one more column beside those
     of the base parameters beta (b,), which the slope is computed from; sigma (n,) is the noise of each joint. Friction
-    that the model lacks looks like a delay, so that it has columns here, too.
+    that the model lacks looks like a delay, so that it has columns here, too. And friction that builds up over some
+    travel after a reversal lags behind as if torques were late: what is near reversals is not asked. Where drives
+    slide, a delay alone makes inertia and gravity late.
     """
     q, dq, ddq, tau = signals_of(recording, "q", "dq", "ddq", "tau")
     slopes, rows = np.zeros_like(q), slice(None, None, max(1, len(recording) // _ENOUGH))
@@ -292,16 +299,17 @@ def torque_delay(
     for begin, end in pairwise([*recording.starts, len(recording)]):
         if end - begin > 2:
             slopes[begin:end] = np.gradient(predicted[begin:end], recording.t[begin:end], axis=0)
-    rubs = _friction_lacking(robot, dq[rows])
+    rubs, sliding = _friction_lacking(robot, dq[rows]), ~_near_reversals(robot, recording)[rows]
     scaled = np.empty((len(tau[rows]), robot.n, base.rank + rubs.shape[-1] + 1))
     np.divide(Y, sigma[:, None], out=scaled[..., : base.rank])
     np.divide(rubs, sigma[:, None], out=scaled[..., base.rank : -1])
     np.divide(slopes[rows], -sigma, out=scaled[..., -1])
+    scaled *= sliding[..., None]
     W = scaled.reshape(-1, scaled.shape[-1])
-    y = ((tau - predicted)[rows] / sigma).ravel()
+    y = ((tau - predicted)[rows] / sigma * sliding).ravel()
     products = W.T @ W
     sizes = np.sqrt(np.diag(products))
-    if sizes[-1] == 0:
+    if sizes[-1] == 0 or np.sum(sliding) < _LEFT * len(sizes):
         return 0.0, np.inf, 0.0
     scale = np.where(sizes > 0, sizes, 1.0)
     values, vectors = np.linalg.eigh(products / np.outer(scale, scale))
@@ -314,9 +322,12 @@ def torque_delay(
     length, _ = block_length(residual, np.asarray(recording.t)[rows], len(residual))
     sums = block_sums([((pull.reshape(-1, robot.n) * residual).sum(axis=1, keepdims=True), False)], length)
     across = float(pull @ pull)  # the column's part that base parameters do not explain has the size 1 / across
+    count = int(np.sum(sliding))
+    white = np.array([[across * float(np.sum(residual**2)) / count]])
+    variance, _ = block_covariance(np.eye(1), sums, white, count - len(sizes) + 1)
     power = delay**2 / across if across > 0 else 0.0
     explained = power / max(power + float(np.sum(residual**2)), 1e-300)
-    return delay, float(np.sqrt(np.sum(sums**2))), min(explained, 1.0)
+    return delay, float(np.sqrt(variance[0, 0])), min(explained, 1.0)
 
 
 def _friction_lacking(robot: Robot, dq: Array) -> Array:
@@ -330,6 +341,26 @@ def _friction_lacking(robot: Robot, dq: Array) -> Array:
             [speed, np.tanh(speed / width), np.ones(len(dq))]
         )
     return columns
+
+
+def _near_reversals(robot: Robot, recording: Recording) -> NDArray[np.bool_]:
+    """Return whether a drive that acts on a joint is near a reversal or a rest, sample by sample (N, n).
+
+    After it friction takes some travel to be what it was; before and after it, the low-pass of the torque spreads it.
+    """
+    cutoff, joints = recording.info.get("cutoff"), range(len(robot.joints))
+    spread = _SPREAD_BY / cutoff if isinstance(cutoff, int | float) and cutoff > 0 else 0.0
+    near = np.zeros((len(recording), len(joints)), dtype=bool)
+    for begin, end in pairwise([*recording.starts, len(recording)]):
+        t = np.asarray(recording.t[begin:end])
+        for joint, path in enumerate(drive_paths(robot, recording.q[begin:end], joints).T):
+            turns = np.flatnonzero(np.diff(np.sign(np.diff(path)))) + 1
+            passed = np.searchsorted(turns, np.arange(len(path)), side="right")
+            last, following = np.append(0, turns)[passed], np.append(t[turns], np.inf)[passed]
+            turned = np.abs(path - path[last]) < min(_TURNED, _SHORT * float(np.ptp(path)))
+            near[begin:end, joint] = turned | (t - t[last] < spread) | (following - t < spread)
+    acting = [[own for own in joints if joint in drive_ratios(robot, own)] for joint in robot.independent]
+    return np.stack([near[:, own].any(axis=1) for own in acting], axis=1)
 
 
 def whole_delay(

@@ -289,6 +289,7 @@ class Search:
         hidden = self.travels[0] <= _HIDDEN * np.asarray(self.least_travel)
         if hidden.any() and not (asked or given.any()):  # what the filter of the torque does, or cannot be told from it
             self.travels = [np.where(hidden, np.nan, self.travels[0])]
+            self.widths = [np.where(hidden, kept[0][0], self.widths[0])]  # they stand in for it again
         table = self._table(option.terms)
         tried = self._gain(("presliding",), option, table.judge(option, sigma), now, sigma)
         if not asked and not tried.gain > max(SURE * tried.uncertainty, LEAST_GAIN):
@@ -307,8 +308,7 @@ class Search:
     def _settle_sizes(self, model: FrictionModel) -> FrictionModel:
         """Keep the model's widths and travels alone, NaN for joints without presliding; return it with them."""
         self.widths = [self._widths_of(model)]
-        sizes = [self.travels[k][joint] if k >= 0 else np.nan for joint, k in enumerate(model.travels)]
-        self.travels = [np.array(sizes)]
+        self.travels = [np.array([self.travels[k][j] if k >= 0 else np.nan for j, k in enumerate(model.travels)])]
         return replace(model, widths=self._alike(0), travels=self._alike(0))
 
     def _own_travels(self, table: FrictionTable, model: FrictionModel, sigma: Array) -> FrictionModel:
