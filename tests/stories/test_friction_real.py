@@ -50,7 +50,7 @@ def test_tx40() -> None:
     errors = {}
     for terms in (PLAIN, "auto"):
         estimate = md.identify(robot, fitted, friction=terms)
-        ready = md.prepare(robot, other)
+        ready = md.prepare(robot, other, delay=estimate.settings["preparation"]["delay"])
         residual = ready.tau - estimate.predict(ready)  # of the raw torque 15 % lie above the cut-off
         errors[terms] = np.linalg.norm(residual) / np.linalg.norm(ready.tau)
     assert errors["auto"] < 0.07
