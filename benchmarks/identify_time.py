@@ -27,7 +27,7 @@ def measure(friction: tuple[str, ...] | str, repeats: int) -> list[float]:
 
     robot = md.load(DATA / "ur10.urdf")
     recording = md.read_recording(DATA / "ur10_exciting_trajectory.db3", robot=robot)
-    recording, seconds = recording[: int(0.7 * len(recording))], []
+    recording, seconds = recording.part(0.0, 0.7), []
     for _ in range(repeats):
         begin = time.process_time()
         md.identify(robot, recording, friction=friction, rotor_inertia=True)

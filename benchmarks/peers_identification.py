@@ -80,8 +80,7 @@ def ur10() -> Log:
     """Return the UR10's log: the first 70 % are fitted, the rest is held out."""
     robot = md.load(URDF, rotor_inertia=True, friction=TERMS)
     recording = md.read_recording(DATA / "ur10_exciting_trajectory.db3", robot=robot)
-    cut = int(0.7 * len(recording))
-    return Log(robot, recording[:cut], recording[cut:])
+    return Log(robot, recording.part(0.0, 0.7), recording.part(0.7))
 
 
 def ours(log: Log) -> Iterator[Row]:

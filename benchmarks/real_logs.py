@@ -59,8 +59,7 @@ def logs() -> Iterator[Log]:
     folder = DATA / "ur10_exciting"
     robot = md.load(folder / "ur10.urdf", rotor_inertia=True)
     recording = md.read_recording(folder / "ur10_exciting_trajectory.db3", robot=robot)
-    cut = int(0.7 * len(recording))
-    yield Log("UR10", robot, recording[:cut], recording[cut:])
+    yield Log("UR10", robot, recording.part(0.0, 0.7), recording.part(0.7))
     folder = DATA / "tx40_exciting"
     robot = md.load(folder / "tx40.urdf", rotor_inertia=True)
     coupling = np.eye(6)

@@ -136,6 +136,26 @@ def frozen(values: ArrayLike) -> Array:
     return array
 
 
+def measured(name: str, values: ArrayLike) -> Array:
+    """Return an array that nobody can change: the same one where that is so already, else a copy.
+
+    What is hidden in a masked array is missing: NaN, but times may not be.
+    """
+    if isinstance(values, getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())):
+        values = unmasked(values, name) if name == "t" else values.astype(float).filled(np.nan)  # type: ignore[union-attr]
+    try:
+        array = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise ShapeError(f"{name}: expected an array of numbers") from None
+    owner: Any = array
+    while isinstance(owner, np.ndarray) and not owner.flags.writeable:
+        owner = owner.base
+    if isinstance(owner, np.ndarray) or not array.flags.c_contiguous:
+        array = np.array(array)
+    array.setflags(write=False)
+    return array
+
+
 def given_away(array: Array) -> Array:
     """Return an array that its maker writes to no more, marked so: a recording need not copy it."""
     array.setflags(write=False)

@@ -38,6 +38,11 @@ def test_every_method_has_a_row(runs) -> None:
     assert found.best.label in repr(found)
 
 
+def test_one_log_has_one_friction(runs) -> None:
+    found = md.compare(*runs, ["ols", "wls"], consistent=[False], friction_per="log", **OWN)
+    assert [notice.code for notice in found.notices].count("friction.one_log") == 1
+
+
 def test_friction_is_chosen_once_for_all(runs) -> None:
     robot, fitted, tested = runs
     bare = robot.with_drives(friction=())

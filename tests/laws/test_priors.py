@@ -45,6 +45,16 @@ def test_links_that_no_link_is_like_are_named(kind: str, what: str) -> None:
     assert set(notice.data["links"]) >= set(notice.data[what])
 
 
+def test_links_of_zeros_are_named() -> None:
+    one = Case(0, "2", "short", "5 %", 0.05, stribeck=False)
+    true, given = truth(one), described(one, truth(one))
+    given[true.layout.links[3]] = 0.0
+    estimate = md.identify(true.with_parameters(given), log(one, true), **OWN)
+    [notice] = [notice for notice in estimate.notices if notice.code == "prior.implausible"]
+    assert notice.data["links"] == notice.data["zeros"] == [true.link_names[3]]
+    assert estimate.settings["prior_weight"] > 0  # the others are used
+
+
 def test_a_robot_of_points_may_be_one() -> None:
     robot = md.load("puma4").with_drives(sign_width=0.05)
     robot = robot.with_parameters(np.nan_to_num(robot.parameters, nan=0.3))

@@ -169,6 +169,17 @@ def test_names_are_guessed_and_shown(pattern, words, names, time, tmp_path) -> N
     assert ("recording.currents" in by_code(recording)) == ("current" in words)
 
 
+def test_where_torques_are_missing_what_may_be_them_is_named(tmp_path) -> None:
+    path = table(columns("{}{}", ("q", "dq", "Iq"), range(1, 7)), tmp_path / "log.csv")
+    with pytest.raises(DescriptionError, match=r"motor currents \(Iq1, Iq2, Iq3 ... Iq6 .* without a gain"):
+        md.read_recording(path, ROBOT)
+    check(md.read_recording(path, ROBOT, currents_as_torque=True))
+    path = table(columns("{}{}", ("q", "dq", "load"), range(1, 7)), tmp_path / "log.csv")
+    told = by_code(md.read_recording(path, ROBOT))["recording.no_torques"]
+    assert told.data["columns"][-6:] == [f"load{k}" for k in range(1, 7)]
+    assert "load6" in told.text
+
+
 def test_a_joint_that_is_not_logged_is_to_be_fixed(tmp_path) -> None:
     for pattern in ("{}{}", "Drive_{1}_Main_{0}", "{1}_{0}"):
         path = table(columns(pattern, names=NAMES[:5] if pattern == "{1}_{0}" else range(1, 6)), tmp_path / "log.csv")

@@ -189,6 +189,29 @@ def test_wrapped_encoders_are_unwrapped(side: str, unit: str, tmp_path: Path) ->
     np.testing.assert_allclose(found.dq[inner], true[inner], atol=1e-3)
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_unwrapped_positions_lie_within_the_limits(sign: float, tmp_path: Path) -> None:
+    """Whatever turn a log begins in; a joint that does not jump is turned back as well, and nothing is wrong."""
+    robot = md.load("panda")
+    t = np.concatenate([np.arange(2000), np.arange(700)]) / 250  # the second run begins in another turn
+    q = md.trajectory.fourier(robot, seed=3)(t)[0]
+    q[:, 2] = -sign * (1.5 + 0.8 * q[:, 2])  # never zero: a whole turn off without a jump
+    offset = np.linspace(-0.4, 0.5, 7)
+    wrapped = np.mod(sign * (q - offset), 2 * np.pi)
+    table, names = np.column_stack([t, wrapped, 0 * q]), [f"{s}{k}" for s in ("q", "tau") for k in range(1, 8)]
+    np.savetxt(tmp_path / "log.csv", table, delimiter=",", header=",".join(["t", *names]), comments="", fmt="%.12g")
+    found = md.read_recording(tmp_path / "log.csv", robot, sign=sign, offset=offset)
+    np.testing.assert_allclose(found.q, q, atol=1e-9)
+    assert not [notice.code for notice in found.notices if notice.level == "act"]
+    told = _codes(found)["recording.unwrapped"]
+    assert robot.joint_names[2] in told.data["turned"]
+    assert robot.joint_names[2] not in told.data["joints"]
+    # where nothing jumps, positions beyond the limits are no matter of turns
+    table[:, 1:8] = q + 7.0
+    np.savetxt(tmp_path / "log.csv", table, delimiter=",", header=",".join(["t", *names]), comments="")
+    assert "recording.unwrapped" not in _codes(md.read_recording(tmp_path / "log.csv", robot))
+
+
 def test_jumps_that_are_no_turns_stay() -> None:
     t = np.arange(2000) / 500
     q = np.column_stack([np.sin(t), np.cos(t)])
@@ -205,8 +228,24 @@ def test_options_of_time() -> None:
     asked = md.prepare("scara", raw, resample=150)
     assert asked.info["rate"] == 150
     assert "prepare.resampled" in _codes(asked)
+    made = _codes(asked)["prepare.kept"].text
+    assert made.startswith(f"{len(asked)} samples at even times were made of {len(raw)}")
+    assert "of 1000 samples are kept" in _codes(md.prepare("scara", raw))["prepare.kept"].text
     kept = md.identify("scara", md.prepare("scara", raw, time="stamps"), prior=False, friction=())
     assert kept.settings["preparation"]["time"] == "stamps"
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_choice_of_times_is_not_advised_to_who_made_it(lazy: bool, tmp_path: Path) -> None:
+    _log("scara", _jitter, 100, 0, size=1000).save(tmp_path / "log.csv")
+    raw = md.read_recording(tmp_path / "log.csv", "scara", lazy=lazy)
+    assert "--time stamps" in _codes(raw)["recording.uneven_times"].advice
+    for time, words in (("stamps", "the stamps are used, as asked"), ("even", "samples are taken as even, as asked")):
+        made = md.prepare("scara", raw, time=time)
+        found = _codes(made)["recording.uneven_times"]
+        assert found.text.endswith(words)
+        assert not found.advice
+        assert ("prepare.resampled" in _codes(made)) == (time == "stamps")  # also of a log on disk
 
 
 def test_torques_judge_the_cutoff() -> None:

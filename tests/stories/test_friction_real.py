@@ -19,9 +19,9 @@ def test_ur10() -> None:
     folder = DATA / "ur10_exciting"
     robot = md.load(folder / "ur10.urdf", rotor_inertia=True)
     recording = md.read_recording(folder / "ur10_exciting_trajectory.db3", robot=robot)
-    cut = int(0.7 * len(recording))
-    plain, chosen = (md.identify(robot, recording[:cut], friction=terms) for terms in (PLAIN, "auto"))
-    before, after = (md.validate(estimate, recording[cut:]).relative_error for estimate in (plain, chosen))
+    fitted, test = recording.part(0.0, 0.7), recording.part(0.7)
+    plain, chosen = (md.identify(robot, fitted, friction=terms) for terms in (PLAIN, "auto"))
+    before, after = (md.validate(estimate, test).relative_error for estimate in (plain, chosen))
     assert "load" in chosen.settings["friction"]
     assert after < 0.045  # a plain baseline with hard signs reaches 7.2 %
     assert after < 0.8 * before

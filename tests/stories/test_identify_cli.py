@@ -175,14 +175,21 @@ def test_logs_of_one_name_are_told_apart(logs, tmp_path) -> None:
 def test_the_end_of_a_single_log_can_be_kept_for_the_test(logs, tmp_path) -> None:
     words = ("identify", logs / "arm.urdf", logs / "run.csv", "--friction", ",".join(FRICTION), "--output")
     assert "--hold-out" in run(*words, tmp_path / "all").stdout, "a word to those who test on nothing"
-    told = run(*words, tmp_path / "cut", "--hold-out", "0.25").stdout
+    told = run(*words, tmp_path / "cut", "--hold-out", "0.2502").stdout
     assert "held out" in told
     assert "--hold-out" not in told
     found = json.loads((tmp_path / "cut" / "result.json").read_text())
-    assert found["hold_out"] == 0.25
-    assert found["samples"] < 0.76 * 2000
+    assert found["hold_out"] == 0.2502
     assert set(found["errors"]) == {"fit", "held out"}
-    lazily = json.loads(run(*words, tmp_path / "lazy", "--hold-out", "0.25", "--lazy", "--json").stdout)
+    log = md.read_recording(logs / "run.csv", logs / "arm.urdf")
+    own = md.identify(logs / "arm.urdf", log.part(0.0, 0.7498), friction=FRICTION)
+    assert found["samples"] == own.samples  # of 1499.6: the shell and Python divide alike
+    assert (len(log.part(0.0, 0.7498)), len(log.part(0.7498))) == (1500, 500)
+    error = md.validate(own, log.part(0.7498)).relative_error
+    assert found["errors"]["held out"]["relative_error"] == pytest.approx(error, rel=1e-9)
+    with pytest.raises(md.MinidynError, match="0 <= begin < end <= 1"):
+        log.part(0.7, 0.3)
+    lazily = json.loads(run(*words, tmp_path / "lazy", "--hold-out", "0.2502", "--lazy", "--json").stdout)
     expected = found["errors"]["held out"]["relative_error"]
     assert lazily["errors"]["held out"]["relative_error"] == pytest.approx(expected, rel=0.1)
 

@@ -58,10 +58,9 @@ def with_own_friction(robot: md.Robot) -> md.Robot:
 @pytest.mark.skipif(not UR10.is_dir(), reason="the measurements in ../shared/data are not here")
 def test_ur10() -> None:
     robot, recording = ur10()
-    cut = int(0.7 * len(recording))
-    estimate = md.identify(robot, recording[:cut], **OWN)
+    estimate = md.identify(robot, recording.part(0.0, 0.7), **OWN)
     # a plain baseline reaches 7.2 % on the same split, the best peer 8.3 %
-    assert md.validate(estimate, recording[cut:]).relative_error < 0.063
+    assert md.validate(estimate, recording.part(0.7)).relative_error < 0.063
     assert_possible(estimate)
     assert 15 < sum(link.mass for link in estimate.robot.links) < 45  # the data sheet says about 29 kg in all
 

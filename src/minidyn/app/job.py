@@ -161,7 +161,7 @@ class Job:
             self._whole[key] = replace(whole, notices=(*whole.notices, *log.notices)) if log.notices else whole
         raw: Any = self._whole[key]
         if log.part != (0.0, 1.0):
-            raw = raw[round(log.part[0] * len(raw)) : round(log.part[1] * len(raw))]
+            raw = raw.part(*log.part)
         if not self.preparation:
             return raw  # type: ignore[no-any-return] # the library prepares
         options = {"cutoff": fitted_cutoff(raw, fitted), **wish, **self.engine}

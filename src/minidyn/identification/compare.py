@@ -20,6 +20,7 @@ from minidyn.identification.consistency.prior import Prior
 from minidyn.identification.diagnostics.plausible import require_meaning
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.methods import ANY_MOTION, METHODS
+from minidyn.identification.friction.per_log import ONE_LOG
 from minidyn.identification.identify import DEFAULT_FRICTION, DEFAULT_PRIOR_KIND, PathLike, identify
 from minidyn.identification.known_torque import KnownTorqueLike
 from minidyn.identification.validate import fitted_notices, overlap_of, validate
@@ -279,8 +280,9 @@ def compare(
             rows.append(row(name, bool(asked), recording if measured_speeds else data))
             if callable(progress):
                 progress(len(rows))
-    bent = [[one for one in row.notices if one.code.startswith("flexibility.")] for row in rows]
-    more += () if any(one.code.startswith("flexibility.") for one in more) else tuple(next(filter(None, bent), ()))
+    for stage in ("flexibility.", ONE_LOG.code):  # of every row alike: told once
+        told = [[one for one in row.notices if one.code.startswith(stage)] for row in rows]
+        more += () if any(one.code.startswith(stage) for one in more) else tuple(next(filter(None, told), ()))
     seen = fitted_notices(overlap_of(sketch_of(fitted), tested))
     return Comparison(tuple(rows), tuple(dict.fromkeys((*data.notices, *tested.notices, *more, *seen))), terms)
 

@@ -41,8 +41,8 @@ FITTED = act(
     "validate.fitted_data",
     "The model was fitted to data it is tested on: the error is that of the fit.",
     "Test it on another log. Where there is none, identify again and keep a part of this one for the test: "
-    "`minidyn identify ROBOT LOG --hold-out 0.3`, recording[:n] and recording[n:] in Python, part = [0.0, 0.7] and "
-    "part = [0.7, 1.0] of two [[log]] tables in a study.",
+    "`minidyn identify ROBOT LOG --hold-out 0.3`, recording.part(0.0, 0.7) and recording.part(0.7) in Python, part = "
+    "[0.0, 0.7] and part = [0.7, 1.0] of two [[log]] tables in a study: all three divide a log at the same sample.",
 )
 FRICTION_OF = info("validate.friction_of", "Whose friction was used, where each fitted log has its own.")
 THINNED = info("validate.thinned_pictures", "Of a long recording on disk some samples are kept for pictures.")

@@ -1,7 +1,7 @@
 """Recordings that stay on disk: the same names as a recording, and tiles of it read when they are needed.
 
 What both kinds share, so that nobody needs to ask which one it is: `len`, `n`, `joint_names`, `signals`, `runs`,
-`starts`, `notices`, `info`, slices of samples, `tiles`, `thinned`, `reordered`, `load` and `each`.
+`starts`, `notices`, `info`, slices of samples, `part`, `tiles`, `thinned`, `reordered`, `load` and `each`.
 
 A pass over a long recording is cut into chunks (`chunks`), and what a function makes of each comes back in their order
 (`each`), one after the other in this process or by the workers of an engine (`engine.py`). Where chunks begin depends
@@ -23,7 +23,7 @@ import numpy as np
 from minidyn.arrays import given_away
 from minidyn.errors import MinidynError
 from minidyn.notices import Notice, act
-from minidyn.recording.recording import SIGNALS, Recording, without_sketch
+from minidyn.recording.recording import SIGNALS, Recording, between, without_sketch
 from minidyn.recording.sketch import collecting, joined_info, sketch_of
 
 if TYPE_CHECKING:
@@ -173,6 +173,10 @@ class LazyRecording:
             row += end - begin
         info = self.info if high - low == len(self) else without_sketch(self.info)  # it is of the whole
         return replace(self, parts=tuple(kept), info=info)
+
+    def part(self, begin: float, end: float = 1.0) -> LazyRecording:
+        """Return the samples between two shares of the whole: `part(0.0, 0.7)` the first 70 %, `part(0.7)` the rest."""
+        return self[between(begin, end, len(self))]
 
     def tiles(self, samples: int = 1 << 16) -> Iterator[Recording]:
         """Yield recordings of `samples` samples, in order; none spans two runs, only the last of a run is shorter."""

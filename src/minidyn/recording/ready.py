@@ -27,7 +27,7 @@ from minidyn.recording.prepare import segments
 from minidyn.recording.prepare.on_disk import as_it_is_read, mostly_held, prepare_on_disk
 from minidyn.recording.prepare.signals import moving_part
 from minidyn.recording.prepare.spool import spooled
-from minidyn.recording.prepare.times import TIMES, fitted_cutoff, logged_rate
+from minidyn.recording.prepare.times import TIMES, fitted_cutoff, logged_rate, samples_left, told_as_asked
 from minidyn.recording.read.mapping import COUPLED
 from minidyn.recording.read.read import read_recording
 from minidyn.recording.recording import SIGNALS, Recording
@@ -134,7 +134,7 @@ def prepare(
     wish = segments.Settings(
         cutoff or 0.0, order, decimate, differentiate, trim, strength, period, rate, resample, time
     )
-    raw = sketched(raw, robot.joint_names)
+    raw = told_as_asked(sketched(raw, robot.joint_names), time)
     same = raw.joint_names == robot.joint_names or not set(raw.joint_names) & set(robot.joint_names)
     known = robot if same else None  # whose joints the columns are
     made: AnyRecording
@@ -183,8 +183,7 @@ def _in_memory(recording: Recording, wish: segments.Settings, delay: float | Non
         )
     used = sum(len(arrays["t"]) for arrays in made)
     step = settings.every(whole[0].rate)
-    text = f"{used} of {len(recording)} samples are kept{f', one in {step}' if step > 1 else ''}"
-    notices.append(segments.KEPT(text, samples=used, of=len(recording), step=step))
+    notices.append(samples_left(used, len(recording), step, notices))
     if marked:
         text = f"spikes or holes (telemetry outliers) are bridged: {marked} sample{'s' if marked > 1 else ''}"
         notices.append(SPIKES(text, count=marked))

@@ -11,7 +11,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from minidyn.arrays import Array, unmasked
+from minidyn.arrays import Array, measured
 from minidyn.display import COLOURS, DisplayTable, draw_lines, new_figure, outside_legend, to_frame
 from minidyn.errors import (
     DescriptionError,
@@ -117,11 +116,11 @@ class Recording:
         info: Mapping[str, object] | None = None,
         prepared: bool = False,
     ) -> None:
-        times = _frozen("t", t)
+        times = measured("t", t)
         if times.ndim != 1:
             raise ShapeError(f"t: expected shape (N,), got {times.shape}")
         signals = {
-            name: None if value is None else _frozen(name, value) for name, value in zip(SIGNALS, (q, dq, ddq, tau))
+            name: None if value is None else measured(name, value) for name, value in zip(SIGNALS, (q, dq, ddq, tau))
         }
         positions = signals["q"]
         if positions is None or positions.ndim != 2:
@@ -137,7 +136,7 @@ class Recording:
         first = tuple(int(start) for start in starts)
         if len(times) and (not first or first[0] != 0 or list(first) != sorted(set(first)) or first[-1] >= len(times)):
             raise ShapeError(f"starts: expected increasing indices from 0 below {len(times)}, got {list(first)}")
-        extra = {name: _frozen(name, value) for name, value in (telemetry or {}).items()}
+        extra = {name: measured(name, value) for name, value in (telemetry or {}).items()}
         for name, array in extra.items():
             if array.shape[:1] != times.shape:
                 raise ShapeError(f"telemetry {name!r}: expected {len(times)} samples, got shape {array.shape}")
@@ -203,6 +202,10 @@ class Recording:
         t = self.t[part]
         info = self.info if len(t) == len(self) else without_sketch(self.info)  # it is of the whole
         return each_array(self, lambda array: array[part], t=t, starts=tuple(starts) or (0,), info=info)
+
+    def part(self, begin: float, end: float = 1.0) -> Recording:
+        """Return the samples between two shares of the whole: `part(0.0, 0.7)` the first 70 %, `part(0.7)` the rest."""
+        return self[between(begin, end, len(self))]
 
     def tiles(self, samples: int = 1 << 16) -> Iterator[Recording]:
         """Yield recordings of `samples` samples, in order; none spans two runs, only the last of a run is shorter."""
@@ -380,6 +383,13 @@ def leaving_out(function: Callable[P, T]) -> Callable[P, T]:
     return call
 
 
+def between(begin: float, end: float, count: int) -> slice:
+    """Return which of so many samples lie between two shares of them; the nearest whole sample is the border."""
+    if not 0.0 <= begin < end <= 1.0:
+        raise MinidynError(f"part: expected shares 0 <= begin < end <= 1, got {begin!r} and {end!r}")
+    return slice(round(begin * count), round(end * count))
+
+
 def each_array(recording: Recording, change: Callable[[Array], Array], **more: Any) -> Recording:
     """Return the recording with its signals and telemetry changed alike, and `more` replaced."""
     signals: dict[str, Any] = {name: change(getattr(recording, name)) for name in recording.signals}
@@ -403,23 +413,3 @@ def _write_csv(columns: Mapping[str, Array], file: io.BytesIO) -> None:
 def without_sketch(info: Mapping[str, object]) -> dict[str, object]:
     """Return how a recording was prepared, as numbers alone."""
     return {key: value for key, value in info.items() if key != SKETCH}
-
-
-def _frozen(name: str, values: ArrayLike) -> Array:
-    """Return an array that nobody can change: the same one where that is so already, else a copy.
-
-    What is hidden in a masked array is missing: NaN, but times may not be.
-    """
-    if isinstance(values, getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())):
-        values = unmasked(values, name) if name == "t" else values.astype(float).filled(np.nan)  # type: ignore[union-attr]
-    try:
-        array = np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
-        raise ShapeError(f"{name}: expected an array of numbers") from None
-    owner: Any = array
-    while isinstance(owner, np.ndarray) and not owner.flags.writeable:
-        owner = owner.base
-    if isinstance(owner, np.ndarray) or not array.flags.c_contiguous:
-        array = np.array(array)
-    array.setflags(write=False)
-    return array

@@ -268,7 +268,7 @@ def read_options(command: F) -> F:
             "--currents-as-torque",
             is_flag=True,
             default=None,
-            help="Take motor currents that have no drive_gain as they are. Default: such logs are refused.",
+            help="Take columns named as motor currents, or in A, without drive_gain as they are. Default: refused.",
         ),
         click.option(
             "--known-torque",

@@ -370,9 +370,10 @@ def _beside(columns: Array, others: Array) -> Array:
 
 
 def oddities(robot: Robot, known: Array) -> dict[str, list[str]]:
-    """Return names of links that no link is like: without mass beside the others, or without size.
+    """Return names of links that no link is like: next to no mass beside the others, or next to no size.
 
-    Also of those whose centre of mass is the origin of their frame, where all have it there.
+    Also of those whose values are all zero beside others, and of those whose centre of mass is the origin of their
+    frame, where all have it there.
     """
     parts = {name: (part, k) for k, (name, part) in enumerate(zip(robot.link_names, robot.layout.links))}
     bodies = {name: (known[part], k) for name, (part, k) in parts.items() if known[part][9] > 0}
@@ -386,7 +387,9 @@ def oddities(robot: Robot, known: Array) -> dict[str, list[str]]:
         if 0 <= np.trace(_gyration(ten)) < _POINT * np.trace(_gyration(shapes[k]))
     ]
     centres = [name for name, (ten, _) in bodies.items() if np.all(np.abs(ten[6:9]) <= _ZERO * ten[9])]
-    return {"massless": massless, "points": points, "centres": centres if len(centres) == len(bodies) > 1 else []}
+    zeros = [name for name, (part, _) in parts.items() if bodies and not np.any(known[part])]
+    centres = centres if len(centres) == len(bodies) > 1 else []
+    return {"massless": massless, "zeros": zeros, "points": points, "centres": centres}
 
 
 def sized(robot: Robot, known: Array, points: Sequence[str], size: float) -> Array:

@@ -403,7 +403,7 @@ def trusted(robot: Robot, base: BaseMap, R: Array, z: Array, known: Array, seen:
     off = {"error": float(np.sqrt(own.usual)), "mass_factor": float(factor)}
     left_out = IMPLAUSIBLE(text + _words(odd, factor), links=list(robot.link_names), **off, **odd)
     notices: tuple[Notice, ...] = ()
-    if names := [*odd["massless"], *odd["points"]]:
+    if names := [*odd["massless"], *odd["zeros"], *odd["points"]]:
         text = f"the robot file's values of some links are not used as a prior, or not as they are{_words(odd, 1.0)}"
         notices = (IMPLAUSIBLE(text, links=names, **odd),)
     likely = bool(centre.known_links.any()) and not (odd["massless"] or odd["centres"])
@@ -416,7 +416,7 @@ def _mass(robot: Robot, phi: Array) -> float:
 
 def _words(odd: dict[str, list[str]], factor: float) -> str:
     """Return what is odd about a prior, in words that follow a sentence."""
-    kinds = {"massless": "next to no mass", "points": "next to no size"}
+    kinds = {"massless": "next to no mass", "zeros": "all values zero", "points": "next to no size"}
     found = [f"{words}: {', '.join(odd[kind])}" for kind, words in kinds.items() if odd[kind]]
     if odd["centres"]:
         found.append("every centre of mass lies in the origin of its frame")

@@ -124,7 +124,8 @@ def solve_per_log(
     logs, split = logs_of(recording), Split.of(base)
     if len(logs) == 1 or not split.own:
         found = method(robot, base, recording, options)
-        text = "friction for each log was asked for; the recording is one log"
+        why = "the recording is one log" if split.own else "the model has no friction"
+        text = f"friction for each log was asked for; {why}"
         return replace(found, notices=(*found.notices, ONE_LOG(text, logs=len(logs))))
     parts = [method(robot, base, log, replace(options, allow_open=True)) for log in logs]
     warmth = np.array([temperature_of(log) for log in logs])

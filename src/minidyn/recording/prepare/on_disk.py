@@ -24,7 +24,7 @@ from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info
 from minidyn.recording.lazy import ChangedRun, LazyRecording, RunOnDisk, glued
 from minidyn.recording.prepare import segments
-from minidyn.recording.prepare.times import COUNTED, HELD_OUT, RESAMPLED, logged_rate
+from minidyn.recording.prepare.times import COUNTED, HELD_OUT, KEPT, RESAMPLED, logged_rate
 from minidyn.recording.recording import SIGNALS, Recording
 from minidyn.recording.sketch import Tap
 
@@ -93,7 +93,7 @@ def prepare_on_disk(
         raise DescriptionError(f"no run is longer than the ends that a filter of {settings.cutoff:.4g} Hz spoils")
     kept = sum(end - begin for _, begin, end in parts)
     text = f"prepared as it is read: {kept} of {len(recording)} samples are kept, standstill included"
-    notices.append(segments.KEPT(text, samples=kept, of=len(recording)))
+    notices.append(KEPT(text, samples=kept, of=len(recording)))
     signals = tuple(name for name in SIGNALS if name != "tau" or "tau" in recording.signals)
     known = (*recording.notices, *dict.fromkeys(notices))
     logged = logged_rate(next(quiet.tiles(look)))

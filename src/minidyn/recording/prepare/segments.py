@@ -34,7 +34,6 @@ NOT_ONE_WHOLE = look("prepare.no_whole_sample", "A run has not one sample withou
 COPIES = info("prepare.copies", "Samples that repeat time and values of the one before were left out.")
 AVERAGED = info("prepare.averaged", "The periods of a periodic motion were averaged into one.")
 CUTOFF = info("prepare.cutoff", "The cut-off of the low-pass that positions and torques passed, and what decided it.")
-KEPT = info("prepare.kept", "How many samples are left after trimming and thinning.")
 
 _HOLE = 5  # longest hole in samples that is bridged
 _BRIDGE = 0.02  # s: gaps of so long, and of so many samples as a hole, are interpolated where the rest is, too
@@ -110,9 +109,10 @@ def even_stretches(run: Recording, wish: Settings, notices: list[Notice]) -> lis
     if float(np.median(np.diff(run.t))) <= 0:
         raise DescriptionError("time stands still in most samples; rate=HZ (--rate) gives the true rate")
     run, rate = timed(run, "stamps" if wish.resample is not None and wish.time == "auto" else wish.time, notices)
-    if wish.resample is not None:
-        rate = float(wish.resample)
-        notices.append(RESAMPLED(f"resampled to {rate:g} samples a second, as asked", rate=rate))
+    asked = wish.resample if wish.resample is not None else rate if wish.time == "stamps" else None
+    if asked is not None:
+        rate = float(asked)
+        notices.append(RESAMPLED(f"resampled to {rate:.6g} samples a second, as asked", rate=rate))
     steps = np.diff(run.t)
     step = float(np.median(steps))
     gap = GAP * step if rate is None else max(GAP * step, min(_BRIDGE, (_HOLE + 1.5) * step))

@@ -18,15 +18,15 @@ rounded.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.arrays import Array, refuse_beyond_memory
-from minidyn.notices import Notice, info
+from minidyn.notices import Notice, info, look
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.recording import Recording, each_array
 
@@ -50,6 +50,13 @@ COUNTED = info(
     "time='stamps' or 'even' (--time) takes the samples as they are.",
 )
 
+JITTER = look(
+    "recording.uneven_times",
+    "Time steps are uneven. Preparation decides from the positions whether the samples are, or their stamps only.",
+    "See what it decided; --time stamps or --time even (time=... of md.prepare) overrules it.",
+)
+KEPT = info("prepare.kept", "How many samples are left after trimming and thinning, or were made by resampling.")
+
 TIMES = ("auto", "stamps", "even")
 """How times may be taken: decided from the data, as stamped, or evenly spaced."""
 
@@ -70,6 +77,7 @@ UNWRAPPED = info(
     "Positions jump by a whole turn, as encoders of one turn do; they were made continuous.",
 )
 _JUMP = 0.5  # rad: what may be left of a jump by a whole turn; no joint moves so far between two samples
+_ROUNDED = 1e-3  # rad: by so much a position of one turn may lie beyond it
 _HEAD = 1 << 12  # samples that show the rate
 
 
@@ -128,6 +136,28 @@ def timed(run: Recording, time: str, notices: list[Notice]) -> tuple[Recording, 
         text = f"time steps vary by {100 * jitter:.2g} %; {said}: taken as even"
         notices.append(TAKEN_AS_EVEN(text, **data))
     return run, None
+
+
+_Kind = TypeVar("_Kind", bound=AnyRecording)
+
+
+def told_as_asked(recording: _Kind, time: str) -> _Kind:
+    """Return a recording whose notice of uneven times says how they are taken, where that was asked for."""
+    if time == "auto":
+        return recording
+    words = "the stamps are used" if time == "stamps" else "samples are taken as even"
+    notices = (
+        replace(notice, text=f"{notice.text}; {words}, as asked", advice="") if notice.code == JITTER.code else notice
+        for notice in recording.notices
+    )
+    return replace(recording, notices=tuple(notices))
+
+
+def samples_left(count: int, of: int, step: int, notices: Iterable[Notice]) -> Notice:
+    """Return how many samples are left of a recording that was thinned by a step; notices say if it was resampled."""
+    again = any(notice.code in (RESAMPLED.code, COUNTED.code) for notice in notices)
+    text = f"{count} samples at even times were made of {of}" if again else f"{count} of {of} samples are kept"
+    return KEPT(f"{text}{f', one in {step}' if step > 1 else ''}", samples=count, of=of, step=step)
 
 
 def even_times(run: Recording, rate: float) -> Array:
@@ -240,6 +270,43 @@ def _counted(run: Recording, again: NDArray[np.bool_]) -> tuple[Recording, int, 
         return None
     t = made.t[0] + tick * np.concatenate([[0.0], np.cumsum(ticks)])
     return each_array(made, np.asarray, t=t), int(np.sum(ticks - 1)), tick
+
+
+def continuous(q: Array, starts: Sequence[int], bounds: Array) -> tuple[Array, list[int], list[int]]:
+    """Return positions (N, n) of some runs without jumps of 2π, the joints that had some, and those that were turned.
+
+    Where one joint jumps, encoders are of one turn, which begins at 0 or -π: a joint that leaves its bounds (n, 2), NaN
+    where it has none, is turned back by the whole turns that bring each run within them, or nearest to them.
+    """
+    made = [unwrapped(run) for run in np.split(q, list(starts[1:]))]
+    jumping = sorted({joint for _, own in made for joint in own})
+    if not jumping:
+        return q, [], []
+    turned = set[int]()
+    runs = [run.copy() for run, _ in made]
+    for joint in range(q.shape[1]):
+        seen = q[np.isfinite(q[:, joint]), joint]
+        of_one_turn = any(np.all(abs(seen - middle) <= math.pi + _ROUNDED) for middle in (0.0, math.pi))
+        for run in runs if joint in jumping or of_one_turn else ():
+            if turns := _turns_within(run[:, joint], *bounds[joint]):
+                run[:, joint] += 2 * math.pi * turns
+                turned.add(joint)
+    return np.concatenate(runs), jumping, sorted(turned)
+
+
+def _turns_within(q: Array, lower: float, upper: float) -> int:
+    """Return by how many turns positions (N,) are to be moved so that they lie within limits: the fewest that do it."""
+    q = q[np.isfinite(q)]
+    if not len(q) or not lower < upper:  # unknown limits are NaN
+        return 0
+    low, high = float(q.min()), float(q.max())
+    middle = round((lower + upper - low - high) / (4 * math.pi))
+
+    def beyond(turns: int) -> float:
+        shift = 2 * math.pi * turns
+        return max(0.0, lower - low - shift, high + shift - upper)
+
+    return min((0, middle - 1, middle, middle + 1), key=lambda turns: (beyond(turns), abs(turns)))
 
 
 def unwrapped(q: Array) -> tuple[Array, list[int]]:

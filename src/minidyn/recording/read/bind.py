@@ -100,7 +100,9 @@ def bind(table: LogTable, given: SignalMap, robot: Robot | None) -> Binding:
     if not table.own and "tau" in signals and given.drive_gain is None:
         notices += _currents(table, signals["tau"], given, guesses.get("tau", ()), known)
     if "tau" not in signals and given.tau is not False:
-        notices.append(NO_TORQUES(f"{table.path.name}: no torques found", file=table.path.name))
+        left = [name for name in table.names if not any(name in columns for columns in signals.values())]
+        text = f"{table.path.name}: no torques found{f' among {_short(left)}' if left else ''}"
+        notices.append(NO_TORQUES(text, file=table.path.name, columns=left))
     units = {} if table.own or given.units is not None else _units(table, signals, known, notices)
     time, unit = _time(table, given, notices)
     run = _one(table, given.run, "run") if given.run else "run" if "run" in table.names else ""

@@ -17,7 +17,7 @@ _WORDS = {
     "dq": {"dq", "qd", "qdot", "vel", "velocity", "velocities", "speed", "speeds", "omega", "qvel"},
     "ddq": {"ddq", "qdd", "qddot", "acc", "accel", "acceleration", "accelerations", "qacc"},
     "tau": {"tau", "torque", "torques", "effort", "efforts", "trq", "moment", "moments"},
-    "current": {"curr", "current", "currents", "amps", "amp", "ampere"},
+    "current": {"curr", "current", "currents", "amps", "amp", "ampere", "iq"},
 }
 _SIGNAL_OF = {word: signal for signal, words in _WORDS.items() for word in words}
 _MEASURED = {

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from minidyn.arrays import Array
 from minidyn.model.robot import Robot
 from minidyn.notices import Kind, Notice, act, look
+from minidyn.recording.prepare.times import JITTER
 from minidyn.recording.read.tables import TIME_SORTED
 from minidyn.recording.recording import Recording
 
@@ -26,11 +27,6 @@ REPEATED = look(
 )
 GAPS = look(
     "recording.gaps", "Times have gaps: samples were lost while recording.", "Check the logger if there are many."
-)
-JITTER = look(
-    "recording.uneven_times",
-    "Time steps are uneven. Preparation decides from the positions whether the samples are, or their stamps only.",
-    "See what it decided; --time stamps or --time even (time=... of md.prepare) overrules it.",
 )
 NOT_NUMBERS = look(
     "recording.not_numbers",

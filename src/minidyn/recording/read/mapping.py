@@ -224,6 +224,21 @@ class Conversion:
             values = values * self.sign
         return values + self.offset if signal == "q" and np.any(self.offset) else values
 
+    def turn_bounds(self, joints: Sequence[str], robot: Robot | None) -> Array:
+        """Return between which angles, rad, raw positions of joints may lie (n, 2) by the robot's limits.
+
+        NaN where it does not say, and where a turn that is measured is no turn of the joint: slides, the motor side.
+        """
+        bounds = np.full((len(joints), 2), np.nan)
+        if robot is None or (self.motion is not None and "q" in self.on_motor):
+            return bounds
+        for row, name in enumerate(joints):
+            joint = robot.joints[robot.joint_index(name)]
+            limits = np.array([joint.limits.lower, joint.limits.upper])
+            if joint.turns and np.isfinite(limits).all():
+                bounds[row] = np.sort(self.sign[row] * (limits - self.offset[row]))
+        return bounds
+
 
 def conversion(given: SignalMap, joints: Sequence[str], robot: Robot | None) -> Conversion:
     """Return the conversion for joints in this order; sizes, signs, ratios, joints and units are checked."""

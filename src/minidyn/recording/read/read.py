@@ -18,7 +18,7 @@ from minidyn.formats.load import RobotLike, as_robot
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, look
 from minidyn.recording.lazy import LEFT_OUT, ON_ERROR, LazyRecording, concatenate
-from minidyn.recording.prepare.times import UNWRAPPED, unwrapped
+from minidyn.recording.prepare.times import UNWRAPPED, continuous
 from minidyn.recording.read.bag import BagTable
 from minidyn.recording.read.bind import Binding, bind, guessed_signals
 from minidyn.recording.read.csv import CsvTable
@@ -265,7 +265,7 @@ def _in_memory(source: _Source, robot: Robot | None) -> Recording:
     starts, order, found = runs_of(times, columns.get(binding.run), path.name)
     if order is not None:
         columns = {name: values[order] for name, values in columns.items()}
-    found += _unwrap(columns, source, starts)
+    found += _unwrap(columns, source, starts, robot)
     recording = source.recording(columns, starts=starts)
     if not source.rate:
         check = StepCheck()
@@ -278,19 +278,17 @@ def _in_memory(source: _Source, robot: Robot | None) -> Recording:
     return replace(recording, notices=notices, info=info_of([source.table.sketch]))
 
 
-def _unwrap(columns: Columns, source: _Source, starts: Sequence[int]) -> list[Notice]:
+def _unwrap(columns: Columns, source: _Source, starts: Sequence[int], robot: Robot | None) -> list[Notice]:
     """Make positions continuous where they are measured, on the motor side where it is there; say which."""
-    names, found = source.binding.signals["q"], []
-    for index, name in enumerate(names):
-        scale = source.convert.scale["q"][index]
-        pieces = np.split(columns[name] * scale, list(starts[1:]))
-        made = [unwrapped(piece[:, None]) for piece in pieces]
-        if any(turned for _, turned in made):
-            columns[name] = np.concatenate([values[:, 0] for values, _ in made]) / scale
-            found.append(source.binding.joints[index])
-    path = source.table.path.name
+    names, joints, convert = source.binding.signals["q"], source.binding.joints, source.convert
+    scaled = side_by_side([columns[name] for name in names]) * convert.scale["q"]
+    made, jumping, turned = continuous(scaled, starts, convert.turn_bounds(joints, robot))
+    columns.update({names[k]: made[:, k] / convert.scale["q"][k] for k in {*jumping, *turned}})
+    path, found = source.table.path.name, [joints[k] for k in jumping]
     text = f"{path}: positions of {', '.join(found)} jump by 2π: they are unwrapped"
-    return [UNWRAPPED(text, file=path, joints=found)] if found else []
+    back = [joints[k] for k in turned]
+    text += f", and {', '.join(back)} turned back by whole turns, to within the limits" if back else ""
+    return [UNWRAPPED(text, file=path, joints=found, turned=back)] if found else []
 
 
 def _open_table(path: Path, given: SignalMap, robot: Robot | None, keep: bool) -> LogTable:
