@@ -15,7 +15,8 @@ $(BIN)/python:
 	@echo "minidyn: making the environment $(VENV)"
 	$(PYTHON) -m venv $(VENV)
 
-# Stamps name the sets of packages; they are remade when pyproject.toml changes.
+# Stamps name the sets of packages; they are remade when pyproject.toml changes. A set that comes later names those before it,
+# too: pip would otherwise replace what they need (moto's botocore is newer than that of s3fs).
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	$(call SAY,minidyn and what it needs (140 MB to fetch))
 	@$(PIP) -e '.[mujoco]'
@@ -26,15 +27,15 @@ $(VENV)/.installed-test: pyproject.toml $(VENV)/.installed
 	@touch $@
 $(VENV)/.installed-dev: pyproject.toml $(VENV)/.installed-test
 	$(call SAY,linter and type checker)
-	@$(PIP) -e '.[dev]'
+	@$(PIP) -e '.[test,dev]'
 	@touch $@
 $(VENV)/.installed-peers: pyproject.toml $(VENV)/.installed-test
 	$(call SAY,programs that read exported models (Drake, OpenUSD, FMPy) and a server of logs)
-	@$(PIP) -e '.[peers]'
+	@$(PIP) -e '.[test,peers]'
 	@touch $@
 $(VENV)/.installed-bench: pyproject.toml $(VENV)/.installed-test
 	$(call SAY,libraries to measure against)
-	@$(PIP) -e '.[bench]'
+	@$(PIP) -e '.[test,bench]'
 	@touch $@
 
 demo: $(VENV)/.installed
