@@ -299,11 +299,13 @@ def test_files_of_older_versions_are_read(name: str, tmp_path: Path) -> None:
     """What URDF cannot say stood in a <minidyn> element then; a TOML file of the same day gives the same robot."""
     path = tmp_path / "old.urdf"
     shutil.copy(ANNEX / f"{name}.urdf", path)
-    robot = load(ANNEX / f"{name}.toml")
-    assert load(path) == robot
-    save(load(path), path)
+    robot, old = load(ANNEX / f"{name}.toml"), load(path)
+    # inertias about the centre of mass are turned into those about the origin: processors differ in the last digit
+    np.testing.assert_allclose(old.parameters, robot.parameters, rtol=1e-14, atol=1e-15)
+    assert old == robot.with_parameters(old.parameters)
+    save(old, path)
     assert "<minidyn>" not in path.read_text()
-    assert load(path) == robot
+    assert load(path) == old
 
 
 def test_what_was_edited_in_a_file_of_an_older_version_counts(tmp_path: Path) -> None:

@@ -416,8 +416,8 @@ def consistent_model(
     notices = [*more, *result.notices]
     if names := describe_open(found.R, base):
         settings["open"] = names
-        text = f"the recording does not determine all base parameters: combinations of {names} stay open and follow "
-        text += "the prior; their standard deviation is infinite"
+        text = f"the recording does not determine all base parameters: combinations of {names} "
+        text += "stay open and follow the prior; their standard deviation is infinite"
         notices.append(OPEN(text, names=names))
     settings["misfit_increase"] = result.increase
     return result, notices, settings
