@@ -8,14 +8,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
+from test_executors import Shuffled
 
 import minidyn as md
+from minidyn.app.cli.main import main
 from minidyn.app.job import Job
 from minidyn.recording.lazy import LazyRecording
 from minidyn.recording.read.convert import convert
@@ -77,6 +81,40 @@ def test_memory_addresses(tmp_path) -> None:
         md.read_recording("memory://bucket/gone.parquet")
     with pytest.raises(md.MinidynError, match="nowhere://x"):
         md.read_recording("nowhere://x/log.parquet")
+    # what is not there, or does not answer, is left out where that is asked
+    lost = ["memory://bucket/no*.parquet", "memory://bucket/gone.csv", "memory://empty/", "nowhere://x/*.parquet"]
+    for lazy in (False, True):
+        found = md.read_recording(["memory://bucket/a.parquet", *lost], lazy=lazy, on_error="skip")
+        assert [notice.data["files"] for notice in found.notices if notice.code == "recording.left_out"] == lost
+        assert_same(found, one)
+    for path in lost:
+        with pytest.raises(md.MinidynError, match=path.partition("*")[0]):
+            md.read_recording(["memory://bucket/a.parquet", path])
+
+
+def test_test_logs_may_lie_at_addresses_and_in_folders(tmp_path) -> None:
+    """`minidyn validate MODEL memory://...` looked for a file of this machine; what a folder does not mean is told."""
+    fsspec = pytest.importorskip("fsspec")
+    robot = md.load("two_link")
+    t = np.arange(600) / 100
+    q, dq, ddq = md.trajectory.fourier(robot, seed=0)(t)
+    known = robot.with_parameters(np.where(np.isnan(robot.parameters), 0.3, robot.parameters))
+    whole = md.Recording(t, q, md.inverse_dynamics(known, q, dq, ddq), dq, ddq, joint_names=robot.joint_names)
+    model = md.identify(robot, whole, friction=(), rotor_inertia=False, consistent=False)
+    model.save(tmp_path / "estimate.json")
+    (tmp_path / "logs").mkdir()
+    for name in ("a.parquet", "b.csv"):
+        whole.save(tmp_path / "logs" / name)
+    with fsspec.open("memory://tests/a.parquet", "wb") as file:
+        file.write((tmp_path / "logs" / "a.parquet").read_bytes())
+    verb = ["validate", str(tmp_path / "estimate.json"), "memory://tests/a.parquet", str(tmp_path / "logs")]
+    result = CliRunner().invoke(main, verb)
+    assert result.exit_code == 0, result.output
+    assert "a.parquet" in result.stdout
+    assert f"{tmp_path / 'logs'}: b.csv not read" in result.stdout
+    result = CliRunner().invoke(main, [*verb, "memory://tests/no*.csv", "--on-error", "skip"])
+    assert result.exit_code == 4, result.output
+    assert "memory://tests/no*.csv" in result.stdout
 
 
 class Server:
@@ -239,6 +277,36 @@ def test_converted_logs_are_the_same(tmp_path) -> None:
     assert source["path"] == str(tmp_path / "b.csv")
     assert len(source["sha256"]) == 64
     assert not [name for name in os.listdir(written[0].parent) if name.startswith(".")]
+
+
+def test_converting_by_workers(tmp_path) -> None:
+    """The same files by whoever does it; broken logs stop it or are named, and so are logs without torques."""
+    log().save(tmp_path / "a.npz")
+    log(seed=1).save(tmp_path / "b.npz")
+    replace(log(), tau=None).save(tmp_path / "still.csv")
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "a.npz").read_bytes()[:900])
+    paths = [tmp_path / name for name in ("a.npz", "cut.npz", "still.csv", "b.npz")]
+    with pytest.raises(md.MinidynError, match=r"cut\.npz"):
+        convert(paths, tmp_path / "stopped")
+    alone = convert([*paths, tmp_path / "no*.csv"], tmp_path / "one", on_error="skip")
+    executor = Shuffled(dies=1)
+    shared = convert([*paths, tmp_path / "no*.csv"], tmp_path / "two", executor=executor, on_error="skip")
+    assert len(executor.names) >= len(paths)
+    assert [file.relative_to(tmp_path / "two") for file in shared] == [
+        file.relative_to(tmp_path / "one") for file in alone
+    ]
+    assert [file.read_bytes() for file in shared] == [file.read_bytes() for file in alone]
+    assert shared.notices == alone.notices
+    told = [notice for notice in shared.notices if notice.level != "info"]
+    assert [notice.code for notice in told] == ["recording.left_out", "recording.left_out", "recording.no_torques"]
+    assert told[2].text.startswith("still.csv: no torques found")
+    said = ["convert", *map(str, paths), "--output", str(tmp_path / "shell"), "--on-error", "skip"]
+    result = CliRunner().invoke(main, said)
+    assert result.exit_code == 4, result.output
+    assert "still.csv: no torques" in result.stdout
+    assert "cut.npz" in result.stdout
+    result = CliRunner().invoke(main, [*said, "--json"])
+    assert json.loads(result.stdout)["notices"][0]["code"] == "recording.left_out"
 
 
 def test_another_log_of_the_same_name_is_kept(tmp_path) -> None:

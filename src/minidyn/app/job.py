@@ -25,7 +25,7 @@ from minidyn.notices import Notice, look
 from minidyn.recording.lazy import LEFT_OUT, LazyRecording, concatenate
 from minidyn.recording.prepare.times import fitted_cutoff
 from minidyn.recording.read.mapping import SignalMap, check_units
-from minidyn.recording.read.places import unread
+from minidyn.recording.read.places import OTHER_LOGS, unread
 from minidyn.recording.read.read import are_one_run, log_files, read_recording, tried
 from minidyn.recording.ready import prepare
 from minidyn.recording.recording import Recording
@@ -181,7 +181,7 @@ class Job:
 
     def _of_tests(self, act: Callable[[Log], T], notices: list[Notice]) -> dict[str, T]:
         """Return what is made of each test log; with on_error "skip" those that cannot be read are left out."""
-        paths = [Path(named([log])) for log in self.test]
+        paths = [named([log]) for log in self.test]
         on_error = self.engine.get("on_error", "stop")
         made = tried(paths, lambda number: (self.test[number].name, act(self.test[number])), on_error, notices)
         return dict(made)
@@ -256,8 +256,9 @@ def fitted_data(validations: Mapping[str, Validation]) -> list[Notice]:
 
 
 def left_out(validations: Mapping[str, Validation]) -> list[Notice]:
-    """Return a notice for each file that the errors are without."""
-    notices = [notice for run in validations.values() for notice in run.notices if notice.code == LEFT_OUT.code]
+    """Return a notice for each file that the errors are without: it cannot be read, or its folder does not mean it."""
+    codes = (LEFT_OUT.code, OTHER_LOGS.code)
+    notices = [notice for run in validations.values() for notice in run.notices if notice.code in codes]
     return list(dict.fromkeys(notices))
 
 
@@ -290,11 +291,9 @@ def _test_logs(names: Iterable[str], robot: Robot, reading: Mapping[str, Any], o
     paths = list(dict.fromkeys(names))
     short = [Path(name).name for name in paths]
     if are_one_run(paths, robot, reading, on_error):
-        return (Log(" + ".join(short), tuple(map(Path, paths)), reading),)
-    return tuple(
-        Log(path if short.count(name) > 1 or name in ("", "fit") else name, (Path(path),), reading)
-        for path, name in zip(paths, short)
-    )
+        return (Log(" + ".join(short), tuple(log_files(paths, on_error)), reading),)
+    found = [(path if short.count(name) > 1 or name in ("", "fit") else name, path) for path, name in zip(paths, short)]
+    return tuple(Log(name, tuple(log_files(path, on_error)), reading, notices=unread([path])) for name, path in found)
 
 
 def named(logs: Iterable[Log]) -> str:

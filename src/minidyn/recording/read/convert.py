@@ -4,21 +4,37 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from minidyn.errors import DescriptionError, optional
+from minidyn.errors import DescriptionError, UnknownName, optional
 from minidyn.files import new_folder
 from minidyn.formats.load import RobotLike, as_robot
-from minidyn.notices import notices_json
+from minidyn.model.robot import Robot
+from minidyn.notices import Notice, notices_json
+from minidyn.recording.lazy import ON_ERROR
 from minidyn.recording.read.places import content_hash
-from minidyn.recording.read.read import log_files, read_recording
+from minidyn.recording.read.read import log_files, read_recording, tried
 from minidyn.recording.recording import Recording
 
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
 _GROUP = 1 << 16  # rows that can be read without those before: a window of the filter and what overlaps is few of them
+
+_Written = tuple[Path, tuple[Notice, ...]]
+
+
+class Converted(list[Path]):
+    """The files that were written, and what to know of them."""
+
+    def __init__(self, files: Iterable[Path], notices: tuple[Notice, ...]) -> None:
+        super().__init__(files)
+        self.notices = notices
 
 
 def convert(
@@ -27,8 +43,10 @@ def convert(
     robot: RobotLike | None = None,
     *,
     name: str | None = None,
+    executor: Executor | None = None,
+    on_error: str = "stop",
     **reading: Any,
-) -> list[Path]:
+) -> Converted:
     """Write logs as Parquet: OUTPUT/robot=NAME/log=STEM/part-0.parquet, in SI units, joint side, one file a log.
 
     Logs are read and written piece by piece. The metadata of each file hold the robot's name, the options that it was
@@ -40,24 +58,36 @@ def convert(
         output: Folder to write into.
         robot: Whose logs they are, as for :func:`minidyn.read_recording`.
         name: Of this robot among others of its type, for the folder; None: the robot's name, "unknown" without one.
+        executor: Any of concurrent.futures, whose workers convert a log each; they must see `output` at the same path.
+        on_error: "stop", or "skip": logs that cannot be read are left out, and a notice names them.
         **reading: Options of :func:`minidyn.read_recording`.
 
     Returns:
-        The files that were written.
+        The files that were written, a list, with `notices`: logs without torques, and what was found while reading.
     """
+    if on_error not in ON_ERROR:
+        raise UnknownName("on_error", on_error, ON_ERROR)
     known = None if robot is None else as_robot(robot)
-    files = log_files(paths)
+    files = log_files(paths, on_error)
     folder = Path(output) / f"robot={quote(name or (known.name if known else 'unknown'), safe='')}"
-    written: list[Path] = []
+    pairs: dict[Path, Path] = {}  # file to write: log
     for file in files:
         stem = Path(file.name).stem
-        while (target := folder / f"log={quote(stem, safe='')}" / "part-0.parquet") in written or _of_another(
+        while (target := folder / f"log={quote(stem, safe='')}" / "part-0.parquet") in pairs or _of_another(
             target, file
         ):
             stem += "_"
-        _write(file, target, known, reading)
-        written.append(target)
-    return written
+        pairs[target] = file
+    work, task = list(pairs.items()), partial(_write, known, reading)
+    made: list[_Written | None] = [None] * len(work)
+    if executor is not None:
+        from minidyn.recording.engine import of_each  # only where it is asked for
+
+        made = of_each(executor, task, work)
+    notices: list[Notice] = []
+    written = tried(files, lambda k: made[k] or task(work[k]), on_error, notices)
+    told = (notice for _, some in written for notice in some)
+    return Converted([target for target, _ in written], tuple(dict.fromkeys((*notices, *told))))
 
 
 def _of_another(target: Path, file: Path) -> bool:
@@ -77,8 +107,9 @@ def _place(file: Path) -> str:
     return os.path.abspath(file) if isinstance(file, Path) else str(file)
 
 
-def _write(file: Path, target: Path, robot: Any, reading: dict[str, Any]) -> None:
-    """Write one log."""
+def _write(robot: Robot | None, reading: Mapping[str, Any], work: tuple[Path, Path]) -> _Written:
+    """Write one log, given behind its file; return what to know of it."""
+    target, file = work
     pa, parquet = optional("pyarrow"), optional("pyarrow.parquet")
     log = read_recording(file, robot, lazy=True, **reading)
     about = {
@@ -86,7 +117,7 @@ def _write(file: Path, target: Path, robot: Any, reading: dict[str, Any]) -> Non
         "minidyn.prepared": json.dumps(log.prepared),
         "minidyn.robot": json.dumps(None if robot is None else robot.name),
         "minidyn.source": json.dumps({"path": _place(file), "sha256": None if file.is_dir() else content_hash(file)}),
-        "minidyn.reading": json.dumps(reading, default=str),
+        "minidyn.reading": json.dumps(dict(reading), default=str),
     }
     with new_folder(target.parent) as scratch:
         writer = None
@@ -104,6 +135,7 @@ def _write(file: Path, target: Path, robot: Any, reading: dict[str, Any]) -> Non
             raise DescriptionError(f"{file}: no samples to write")
         if isinstance(file, Path):  # its date is the day of the log where nothing else tells it
             os.utime(scratch / target.name, ns=(file.stat().st_atime_ns, file.stat().st_mtime_ns))
+    return target, log.notices
 
 
 def _columns(tile: Recording) -> dict[str, Any]:

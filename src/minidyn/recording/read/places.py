@@ -132,6 +132,12 @@ def _remote_files(url: str) -> list[Path]:
     return [as_place(system.unstrip_protocol(file)) for file in found]
 
 
+def unreached(path: str) -> Path:
+    """Return the place of something that was not found: who opens it says so."""
+    place: Any = RemoteFile(path) if is_remote(path) else Path(path)
+    return place  # type: ignore[no-any-return]
+
+
 def as_place(path: str | os.PathLike[str]) -> Path:
     """Return a file: of this machine, where it lies in a remote one, or a copy of that."""
     if not is_remote(path):

@@ -36,7 +36,7 @@ from minidyn.recording.read.mapping import (
 )
 from minidyn.recording.read.mat import mat_table
 from minidyn.recording.read.parquet import ParquetTable, alike
-from minidyn.recording.read.places import files_of, unread
+from minidyn.recording.read.places import files_of, is_remote, unreached, unread
 from minidyn.recording.read.tables import TIME_ORIGIN, Columns, JoinedTable, LogTable, NpzTable, StoredTable
 from minidyn.recording.recording import SIGNALS, Recording
 from minidyn.recording.sketch import info_of
@@ -137,7 +137,7 @@ def read_recording(
 def log_files(paths: Paths, on_error: str = "stop") -> list[Path]:
     """Return the files of paths, of which some may be patterns, folders or addresses.
 
-    With on_error "skip" a pattern of no file stays as it is, to be left out as a file that is not there.
+    With on_error "skip" a pattern of no file, or an address that does not answer, stays to be left out by who opens it.
     """
     found: list[Path] = []
     for path in [paths] if isinstance(paths, str | os.PathLike) else paths:
@@ -145,10 +145,10 @@ def log_files(paths: Paths, on_error: str = "stop") -> list[Path]:
         plain = "://" not in text and {"*", "?", "["}.isdisjoint(text) and not os.path.isdir(text)
         try:
             found += [Path(path)] if plain else files_of(path)
-        except MissingFile:
-            if on_error == "stop" or "://" in text:
+        except DescriptionError as error:
+            if on_error == "stop" or not (is_remote(text) or isinstance(error, MissingFile)):
                 raise
-            found.append(Path(path))
+            found.append(unreached(text))
     return found
 
 
