@@ -64,8 +64,8 @@ def _told(path: str | os.PathLike[str]) -> Iterator[None]:
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file under a temporary name beside it, then put it in place; an existing file keeps its mode."""
     target = Path(os.path.realpath(path))  # a link stays a link
-    _sweep(target)
-    temporary = _beside(target, "tmp")
+    sweep(target)
+    temporary = beside(target, "tmp")
     with _told(path):
         try:
             with temporary.open("xb") as stream:
@@ -79,7 +79,7 @@ def write_atomically(path: Path, data: bytes) -> None:
             temporary.unlink(missing_ok=True)
 
 
-def _beside(target: Path, ending: str) -> Path:
+def beside(target: Path, ending: str) -> Path:
     """Return a new hidden name beside a file or folder, which says whose it is: process, machine, then chance."""
     return target.with_name(f".{target.name}.{os.getpid()}.{_machine()}{os.urandom(4).hex()}.{ending}")
 
@@ -96,7 +96,7 @@ _LEFT = re.compile(r"\.(\d+)\.([0-9a-f]{4})[0-9a-f]{8}\.(?:new|old|tmp)")
 """How names of what is not yet, or no longer, in its place end."""
 
 
-def _sweep(target: Path) -> None:
+def sweep(target: Path) -> None:
     """Take away what killed runs left beside a file or folder; what was moved away and not replaced comes back."""
     with suppress(OSError):
         for name in os.listdir(target.parent):
@@ -133,7 +133,7 @@ def trial_file(path: Path, data: bytes) -> Iterator[Path]:
 
     Readers need both: the ending says the format, and meshes and included files are found from the folder.
     """
-    trial = _beside(path, f"tmp{path.suffix}")
+    trial = beside(path, f"tmp{path.suffix}")
     try:
         with _told(path):
             trial.write_bytes(data)
@@ -247,8 +247,8 @@ def new_folder(
     """
     target = check_folder(path).absolute()
     missing = [folder for folder in (target.parent, *target.parent.parents) if not os.path.exists(folder)]
-    _sweep(target)
-    scratch = _beside(target, "new")  # beside the target, so that relative names of other files mean the same in both
+    sweep(target)
+    scratch = beside(target, "new")  # beside the target, so that relative names of other files mean the same in both
     with _told(path):
         scratch.mkdir(parents=True)
     done = False
@@ -319,7 +319,7 @@ def _swap(new: Path, old: Path) -> None:
     """Let two folders change places: at once where the system can, else by way of a third name.
 
     A process that ends between the two moves of the second way leaves the old folder under a hidden name, from which
-    `_sweep` brings it back.
+    `sweep` brings it back.
     """
     import ctypes  # only here
 
@@ -333,7 +333,7 @@ def _swap(new: Path, old: Path) -> None:
             done = library.renameat2(here, names[0], here, names[1], 2)
         if done == 0:
             return
-    aside = _beside(old, "old")
+    aside = beside(old, "old")
     old.rename(aside)
     try:
         new.rename(old)

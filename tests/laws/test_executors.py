@@ -613,6 +613,37 @@ def test_workers_end_with_a_driver_that_is_killed(tmp_path) -> None:
     assert driver.returncode == -signal.SIGKILL
 
 
+_DRIVER_THAT_KEEPS = """
+import os, signal
+from minidyn.recording.prepare.spool import _Folder
+from minidyn.recording.read import places
+folder, copies = _Folder(), places._copies()
+for path in (folder.path, copies):
+    (path / "0-0").write_bytes(bytes(100))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_driver_kept_is_swept(tmp_path, monkeypatch) -> None:
+    """At the next start; what belongs to processes that live, or to other machines, stays."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    ended = subprocess.run([sys.executable, "-c", _DRIVER_THAT_KEEPS], env=environment, check=False)
+    assert ended.returncode == -signal.SIGKILL
+    kept = list(tmp_path.iterdir())
+    assert [len(list(path.iterdir())) for path in kept] == [1, 1]
+    assert all(path.stat().st_mode & 0o077 == 0 for path in kept)
+    dead, machine = kept[0].name.split(".")[2], kept[0].name.split(".")[3][:4]
+    other = "0000" if machine != "0000" else "ffff"
+    for name in (f".minidyn-work.1.{machine}00000000.tmp", f".minidyn-work.{dead}.{other}00000000.tmp", "minidyn-else"):
+        (tmp_path / name).mkdir()
+    one, two = spool._Folder(), spool._Folder()
+    assert not [path for path in kept if path.exists()]
+    assert len(list(tmp_path.iterdir())) == 5
+    assert one.path.is_dir()
+    assert two.path.is_dir()
+
+
 class Killing(Executor):
     """Hands tasks on, and kills something as soon as the first of them is done."""
 

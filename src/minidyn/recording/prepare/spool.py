@@ -2,7 +2,8 @@
 
 This process keeps it in one temporary file without a name (where the system allows): it is gone when nobody reads it
 any more, whatever ends the program. Workers of an engine keep each chunk in a file of its own, in a folder that goes
-with the driver; a worker that does not find one, on another machine, say, makes it again. Both lie where TMPDIR says.
+with the driver, or, where that is killed, at the next start of another; a worker that does not find one, on another
+machine, say, makes it again. Both lie where TMPDIR says.
 
 Where a folder is given to keep it (`Engine.keep`), chunks lie there under a hash of all that decides what they hold:
 how they are read and prepared, and names and contents of their files, which workers hash once (`content_of`). Who runs
@@ -37,6 +38,7 @@ from minidyn.files import write_atomically
 from minidyn.recording.lazy import CHUNK, LazyRecording, RunOnDisk
 from minidyn.recording.prepare import segments
 from minidyn.recording.read.left_on_disk import hash_of
+from minidyn.recording.read.places import scratch_folder
 from minidyn.recording.recording import SIGNALS, Recording
 from minidyn.recording.sketch import Sketch, collected, collecting, sketch_of
 
@@ -225,7 +227,7 @@ class _Folder:
     def __init__(self, keep: Path | None = None) -> None:
         if keep is not None:
             keep.mkdir(parents=True, exist_ok=True)
-        self.name = Path(tempfile.mkdtemp(prefix="minidyn-")).name if keep is None else str(keep)
+        self.name = scratch_folder().name if keep is None else str(keep)
         if not self.kept:
             weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 

@@ -1,8 +1,8 @@
 """Where logs live: files and folders of this machine, patterns, and whatever fsspec reaches (s3, gs, https, memory).
 
 Parquet is read where it lies, only the parts that are needed; other formats are copied first, into a folder that is
-gone when the program ends. Credentials come from the environment, as fsspec's file systems read them, and are written
-nowhere.
+gone when the program ends (where it was killed, when the next one starts). Credentials come from the environment, as
+fsspec's file systems read them, and are written nowhere.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from minidyn.errors import DescriptionError, MissingFile, optional
-from minidyn.files import refuse_special, write_atomically
+from minidyn.files import beside, refuse_special, sweep, write_atomically
 from minidyn.notices import Notice, look
 
 _PATTERN = frozenset("*?[")
 WHERE_IT_LIES = (".parquet", ".pq")
 """Endings of files that are read in parts, and that a folder stands for."""
 _DATA = re.compile(r"(?:(.*)/)?data/chunk-\d+/[^/]+\.parquet")
+_SCRATCH = "minidyn-work"  # begins names of folders below TMPDIR
 _MOST_FILES = 10_000  # of a bag
 _NOTED = re.compile(r"[0-9a-f]{64}")
 _BAGS = ("*.db3", "*.mcap", "*.bag", "metadata.yaml")
@@ -283,9 +284,18 @@ class Fetched(type(Path())):  # type: ignore[misc] # PosixPath or WindowsPath
         return (fetched, (self.url,)) if self.url else super().__reduce__()
 
 
+def scratch_folder() -> Path:
+    """Make a folder below TMPDIR for this process; those of processes that were killed are swept."""
+    place = Path(tempfile.gettempdir()) / _SCRATCH
+    sweep(place)
+    made = beside(place, "tmp")
+    made.mkdir(mode=0o700)
+    return made
+
+
 @cache
 def _copies() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="minidyn-"))
+    folder = scratch_folder()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
