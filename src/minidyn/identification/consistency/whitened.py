@@ -14,11 +14,11 @@ Several problems of one robot, for instance the folds of a cross-validation, sta
 case as its first axis.
 
 The same form says how far the prior is to be trusted, link by link. With r the data's residual under the prior bodies,
-in units of the noise, and Kᵢ what errors of link i as large as itself do to it, r has the covariance 1 + Σ eᵢ Kᵢ. The
+in units of the noise, and Kᵢ what errors of link i as large as itself do to it, r has the covariance s + Σ eᵢ Kᵢ. The
 eᵢ of the largest evidence (MacKay's steps) are how far the bodies are off, squares of parts of their own size: what the
-prior's weight follows from, for mass, centre and spread each, and what standard deviations are made of. The same
-evidence of bodies drawn from the geometry says whether the prior is worth anything: published values are at times those
-of other links, or none at all.
+prior's weight follows from, for mass, centre and spread each, and what standard deviations are made of. s ≥ 1 is what
+no body explains, such as friction at a crawl that the model lacks. The same evidence of bodies drawn from the geometry
+says whether the prior is worth anything: published values are at times those of other links, or none at all.
 """
 
 from __future__ import annotations
@@ -329,6 +329,7 @@ class PriorErrors:
     links: Array  # squares of parts of each body's own size (l,), or of mass, centre and spread (l, 3)
     usual: float  # the same of all, or of those that are known best
     evidence: float  # logarithm, but for a constant of the data
+    noise: float  # variance of what no body explains, of that of the noise
 
 
 def prior_errors(problem: Whitened, usual: float | Array = _USUAL) -> PriorErrors:
@@ -349,23 +350,22 @@ def prior_errors(problem: Whitened, usual: float | Array = _USUAL) -> PriorError
     K = np.stack([own[..., part] @ np.swapaxes(own[..., part], -1, -2) for part in parts], axis=1)
     shape, white = K.shape[:2], np.eye(len(r))
     K, before = K.reshape(-1, len(r), len(r)), np.broadcast_to(np.square(usual), shape).ravel()
-    place = np.tile(np.arange(len(parts)), shape[0])
-    same = before == before[:, None]  # from all that are as usual, over those of one part of the body, to each
-    alike = [same & (place == place[:, None])] if len(parts) > 1 else []
-    every = errors = before
+    same, place = before == before[:, None], np.tile(np.arange(len(parts)), shape[0])
+    alike = [same & (place == place[:, None])] if len(parts) > 1 else []  # of one part of the body, as usual
+    every, noise = (errors := before), 1.0
     for _ in range(_STEPS):
-        inverse = np.linalg.inv(white + np.tensordot(errors, K, 1))
-        seen = inverse @ r
+        seen = (inverse := np.linalg.inv(noise * white + np.tensordot(errors, K, 1))) @ r
+        left = (_DOUBT + noise**2 * float(seen @ seen)) / (_DOUBT + noise * float(np.trace(inverse)))
         squares = errors**2 * ((K @ seen) @ seen)
         shown = errors * np.einsum("ij,lij->l", inverse, K)  # numbers of each body that the data decide
-        errors = before
+        errors, noise = before, max(1.0, left)
         for level in (same, *alike, np.eye(len(K))):
             errors = (_DOUBT * errors + level @ squares) / (_DOUBT + level @ shown)
             every = errors if level is same else every
-    covariance = white + np.tensordot(errors, K, 1)
+    covariance = noise * white + np.tensordot(errors, K, 1)
     evidence = -0.5 * (np.linalg.slogdet(covariance)[1] + r @ np.linalg.solve(covariance, r))
     links = errors.reshape(shape) if np.ndim(usual) else errors
-    return PriorErrors(links, float(every[np.argmin(before)]), float(evidence))
+    return PriorErrors(links, float(every[np.argmin(before)]), float(evidence), noise)
 
 
 def trusted(robot: Robot, base: BaseMap, R: Array, z: Array, known: Array, seen: Seen | None) -> Trust:
@@ -390,7 +390,7 @@ def trusted(robot: Robot, base: BaseMap, R: Array, z: Array, known: Array, seen:
             left, centre, own = best
     if not centre.known_links.any() and not any(odd.values()):  # rotors may still be known
         return Trust(known, shares_of(centre, given=True), 0.0)
-    shares, weight = own.usual / own.links, _PRUDENT * 2.0 / own.usual
+    shares, weight = own.usual / own.links, _PRUDENT * 2.0 / own.usual * own.noise
     drawn, bare = asked(None)
     # files are right more often than not: where data say little they are believed, unless no link is like theirs
     needed = _CLEARLY if odd["massless"] or odd["centres"] else -_AGAINST

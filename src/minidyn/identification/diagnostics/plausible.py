@@ -30,7 +30,7 @@ from minidyn.dynamics.functions import gravity_torque, inverse_dynamics, regress
 from minidyn.errors import MinidynError
 from minidyn.graph.targets.native.host import slow_notices
 from minidyn.identification.consistency.prior import knows_a_body
-from minidyn.identification.estimators.solve import block_length, block_sums
+from minidyn.identification.estimators.solve import block_length, block_sums, noise_torque
 from minidyn.identification.rows.base_rows import signals_of, typical_sizes
 from minidyn.model.joint import Joint
 from minidyn.model.parameters import realizability
@@ -60,8 +60,6 @@ NO_MOTION = act(
 _FEWEST = 20  # samples that a prior can do with
 _STILL = 1e-3  # of L / T, about 5 mrad/s for an arm: slower than this is standstill
 
-FAR = 1.5
-"""Positions beyond so many times a joint's reach are in another unit, or on the other side of the gears."""
 _TURNS = 4 * math.pi  # rad
 _DEGREES = 180 / math.pi
 _TILE = 1 << 16  # samples that are looked at at once
@@ -74,7 +72,8 @@ MASS_FACTOR = 1.5
 """Total mass and gravity moments of a model may differ from the file's by this factor."""
 
 FAR = 3.0
-"""... total mass, and the largest inertia that a joint moves, by this factor, also where gravity moments agree."""
+"""... total mass, and the largest inertia that a joint moves, by this factor, also where gravity moments agree. And
+positions beyond so many times a joint's reach are in another unit, or on the other side of the gears."""
 
 HEAVIEST = 3000.0
 """kg/m³ of a cube of the robot's length scale for each link: no arm weighs more (built-in robots: 3 to 600)."""
@@ -87,6 +86,7 @@ _ENOUGH = 1500  # samples; a longer recording is thinned
 _POSES = 50  # at which inertias are looked at
 _PIECE = 256  # consecutive samples taken of a recording on disk
 _LEAST = 1e-6  # of a joint's torque: a file that predicts less says nothing
+_SHAKEN = 0.2  # of the squares of what it predicts that may be noise of accelerations: noise hides the scale
 _M, _MOMENTS = 9, range(6, 9)  # places of mass and first moments among the ten of a link
 
 SCALE = act(
@@ -248,7 +248,7 @@ def torque_scales(robot: Robot, recording: AnyRecording, known: Array | None) ->
         return nothing
     q, dq, ddq, tau = signals_of(log, "q", "dq", "ddq", "tau")
     Y = regressor(model, q, dq, ddq)
-    errors = _errors(model, bodies)
+    errors, shaken = _errors(model, bodies), noise_torque(robot, recording, q, np.concatenate(bodies))
     drives = [column.index for columns in model.layout.drives for column in columns]
     found = []
     for joint, name in enumerate(robot.joint_names):
@@ -258,12 +258,18 @@ def torque_scales(robot: Robot, recording: AnyRecording, known: Array | None) ->
             found.append(nothing[joint])
             continue
         file = sum((rows[:, model.layout.links[k]] @ bodies[k] for k in moved), np.zeros(len(rows)))
-        found.append(_scale(name, file, rows, rows[:, drives], tau[:, joint], errors, log.t))
+        signals = file, rows, rows[:, drives], tau[:, joint]
+        found.append(_scale(name, *signals, errors, log.t, float(shaken[joint])))
     return found
 
 
-def _scale(name: str, file: Array, rows: Array, drive: Array, tau: Array, errors: Array, t: Array) -> TorqueScale:
-    """Return the scale of one joint: the torques of the file (N,), its regressor (N, p), its drive's columns (N, d)."""
+def _scale(
+    name: str, file: Array, rows: Array, drive: Array, tau: Array, errors: Array, t: Array, shaken: float
+) -> TorqueScale:
+    """Return the scale of one joint: the torques of the file (N,), its regressor (N, p), its drive's columns (N, d).
+
+    Of the file's torque, noise of accelerations makes a part; where that is large, the scale would seem too small.
+    """
     sizes = np.linalg.norm(drive, axis=0)
     U, s, _ = np.linalg.svd(drive[:, sizes > 0] / sizes[sizes > 0], full_matrices=False)
     U = U[:, s > 1e-9 * s.max(initial=1.0)]
@@ -273,7 +279,7 @@ def _scale(name: str, file: Array, rows: Array, drive: Array, tau: Array, errors
 
     own, measured = alone(file), alone(tau)
     power = float(own @ own)
-    if power <= _LEAST**2 * float(tau @ tau):
+    if power <= max(_LEAST**2 * float(tau @ tau), len(tau) * shaken**2 / _SHAKEN):
         return TorqueScale(name, math.nan, math.nan, math.inf)
     pull = own / power
     factor = float(pull @ measured)

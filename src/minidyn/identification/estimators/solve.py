@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +18,19 @@ from scipy.linalg import solve_triangular
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
+from minidyn.dynamics.functions import inertia_matrix
 from minidyn.errors import MinidynError
 from minidyn.identification.estimators.method import Fold, Solution
 from minidyn.identification.rows.triangles import Triangles, joined, parts_of
+from minidyn.model.robot import Robot
+from minidyn.recording.lazy import AnyRecording
+from minidyn.recording.prepare.signals import noise_gain
 
 _OPEN = 1e-12  # singular values of the scaled problem below this part of the largest are rounding
 _SHOWN = 6
 _BLOCKS = 30
 _UNSEEN = 0.6  # power of the variance between stretches that blocks within them have not seen
+_POSITIONS = 50  # at which inertias are looked at
 _ROUNDING = 1e-11  # of the longest column: a shorter one vanishes
 _GROWTH, _SINKING = 1.15, 1.3  # changes of the variances below which longer blocks are not worth their scatter
 
@@ -144,6 +149,19 @@ def with_model_error(found: Solution) -> Solution:
     """
     factor = repeated_variance(found.folds()) ** _UNSEEN
     return replace(found, covariance=found.covariance * factor, settings={**found.settings, "model_error": factor})
+
+
+def noise_torque(robot: Robot, recording: AnyRecording, q: Array, bodies: Array) -> Array:
+    """Return the torque (n,), N m or N, that noise of positions makes of bodies (10 a link) by the accelerations.
+
+    Root mean squares, at some of the positions q (N, n); zeros where it is not known how the recording was prepared.
+    """
+    about: Any = recording.info
+    if not all(about.get(name) for name in ("position_noise", "logged_rate", "cutoff", "order")):
+        return np.zeros(robot.n)
+    gain = noise_gain(about["logged_rate"], about["cutoff"], about["order"])[2, 2]
+    M = inertia_matrix(robot.with_drives(False, ()), q[:: -(-len(q) // _POSITIONS)], np.nan_to_num(bodies))
+    return np.asarray(np.sqrt(np.mean(M**2 @ (gain * np.square(about["position_noise"])), axis=0)))
 
 
 def memory_of(residual: Array, starts: Sequence[int] = (0,)) -> Array:
