@@ -96,6 +96,7 @@ def test_steps_of_random_chains_keep_a_narrow_effort(seed) -> None:
         assert "plan.infeasible" in [notice.code for notice in plan.notices]
 
 
+@pytest.mark.long
 def test_steps_keep_their_distance(tmp_path) -> None:
     arm = md.load(shaped_arm(tmp_path))
     words = {"friction": (), "rotor_inertia": False, "obstacles": [POST, TABLE]}

@@ -70,6 +70,7 @@ def test_every_method_of_base_parameters_serves(method: str) -> None:
     np.testing.assert_allclose(found.beta, base.values(robot.parameters), atol=1e-4)
 
 
+@pytest.mark.long
 def test_loops_mimic_joints_and_random_robots() -> None:
     robots = [looped_arm(seed, solved) for seed in range(count(2, 8)) for solved in (False, True)]
     robots += [special_robot(seed) for seed in range(count(10, 200))]

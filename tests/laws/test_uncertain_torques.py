@@ -74,6 +74,7 @@ def test_boxes_enclose_what_is_beyond(seed) -> None:
     assert np.all(spread.along(inside) <= most * (1 + 1e-12))
 
 
+@pytest.mark.long
 def test_a_motion_keeps_its_torques_for_robots_within_the_share() -> None:
     limits = {"effort": [12.0, 60.0, 25.0], "velocity": 2.5}
     robot = random_chain(3, "RRR")

@@ -47,6 +47,7 @@ def test_a_joint_that_does_not_follow_is_named(tmp_path) -> None:
     assert "simulate.joints_left_behind" not in [notice["code"] for notice in free["notices"]]
 
 
+@pytest.mark.long
 def test_case_study(tmp_path) -> None:
     result = run("casestudy", "lu-meng", "--output", str(tmp_path / "out"), "--json")
     assert result.exit_code == 0, result.output

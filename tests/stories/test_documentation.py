@@ -48,7 +48,7 @@ SLOW = {
     f"docs/{name}.md"
     for name in (
         *("excitation", "friction", "control", "estimators", "comparing-methods"),
-        *("payloads", "report", "study-files", "validation", "how-to/motor-currents"),
+        *("payloads", "report", "study-files", "validation", "operation-counts", "how-to/motor-currents"),
     )
 }
 

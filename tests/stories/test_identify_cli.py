@@ -412,7 +412,7 @@ main(sys.argv[1:])
     [
         ("job", "validate", signal.SIGINT),
         ("result_folder", "save_figure", signal.SIGINT),
-        ("result_folder", "save_figure", signal.SIGTERM),
+        pytest.param("result_folder", "save_figure", signal.SIGTERM, marks=pytest.mark.long),
     ],
 )
 def test_an_interrupted_run_keeps_the_old_result(module, name, number, logs, tmp_path) -> None:
