@@ -6,8 +6,8 @@ A case is a robot, an effect (truth_effects.py) and a seed. Three runs of other 
 are logged and identified one by one, with default settings and with plain friction terms, which leave the effect out of
 the model. Asked is whether two estimates differ by what is stated (`md.compare_estimates`, share within 1.96), also if
 nothing were common (difference over the root of both variances), whether the truth lies within 1.96 deviations, and
-whether 95 % of the torques of the other runs lie within the interval that `Estimate.predict_std` gives; where friction
-drifts, also that of a model of two of the runs.
+whether 95 % of the torques of the other runs, as measured and low-passed, lie within the interval that
+`Estimate.predict_std` gives; where friction drifts, also that of a model of two of the runs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from threadpoolctl import threadpool_limits
 
 import minidyn as md
 from alarm_logs import Array, Log, motion_log, true_robot
-from minidyn.identification.friction.choose import seen
 from minidyn.recording.lazy import concatenate
 from minidyn.recording.ready import ready
 from truth_effects import EFFECTS, along, planted
@@ -68,11 +67,16 @@ def rigid(estimate: md.Estimate) -> list[int]:
     return [k for k, column in enumerate(columns) if column.is_rigid or column.symbol == "Ia"]
 
 
-def measured(log: Log, estimate: md.Estimate) -> md.Recording:
-    """Return a run prepared as the fitted one was."""
+def within(log: Log, estimate: md.Estimate) -> tuple[float, float]:
+    """Return the share of a run's torques, measured and low-passed ones, within 1.96 deviations of the prediction."""
     raw = md.Recording(log.t, log.q, log.tau, log.dq, joint_names=log.file.joint_names)
     preparation = estimate.settings.get("preparation")
-    return ready(estimate.robot, raw, purpose="validation", preparation=preparation, in_memory=True)
+    run = ready(estimate.robot, raw, purpose="validation", preparation=preparation, in_memory=True)
+    shares = []
+    for low_passed, tau in ((False, run.telemetry["tau_raw"]), (True, np.asarray(run.tau))):
+        off = np.abs(tau - estimate.predict(run, low_passed=low_passed))
+        shares.append(float(np.mean(off <= 1.96 * estimate.predict_std(run, low_passed=low_passed))))
+    return shares[0], shares[1]
 
 
 def work(task: tuple[str, str, int]) -> dict[str, Any]:
@@ -81,7 +85,7 @@ def work(task: tuple[str, str, int]) -> dict[str, Any]:
     name, effect, seed = task
     logs = logs_of(name, effect, seed)
     row: dict[str, Any] = {"robot": name, "effect": effect, "seed": seed, "between": {}, "truth": {}, "torque": {}}
-    row |= {"seconds": {}, "whole": {}, "shares": {}}
+    row |= {"seconds": {}, "whole": {}, "shares": {}, "filtered": {}}
     with threadpool_limits(1):
         for setting, options in SETTINGS.items():
             begin = time.process_time()
@@ -93,7 +97,7 @@ def work(task: tuple[str, str, int]) -> dict[str, Any]:
             between: list[float] = []
             whole: list[float] = []
             off: list[float] = []
-            covered: list[float] = []
+            covered: list[tuple[float, float]] = []
             shares: list[float] = []
             for k, estimate in enumerate(found):
                 model = estimate.base.robot
@@ -111,25 +115,22 @@ def work(task: tuple[str, str, int]) -> dict[str, Any]:
                     whole.append((value - other_value) / float(np.hypot(std, other_std)))
             for k, estimate in enumerate(found):
                 for other_log in (log for j, log in enumerate(logs) if j != k):
-                    run = measured(other_log, estimate)
-                    left = np.abs(np.asarray(run.tau) - seen(estimate, run.info.get("cutoff")).predict(run))
-                    covered.append(float(np.mean(left <= 1.96 * estimate.predict_std(run))))
-            row["between"][setting], row["truth"][setting], row["torque"][setting] = between, off, covered
+                    covered.append(within(other_log, estimate))
+            row["between"][setting], row["truth"][setting] = between, off
+            row["torque"][setting], row["filtered"][setting] = map(list, zip(*covered))
             row["whole"][setting], row["shares"][setting] = whole, shares
         row["logs"] = of_two_logs(logs) if EFFECTS[effect].later is not None else []
     return row
 
 
-def of_two_logs(logs: list[Log]) -> list[float]:
+def of_two_logs(logs: list[Log]) -> list[tuple[float, float]]:
     """Return the part of each run's torques within the interval of a model of the others, friction of each its own."""
     covered = []
     raw = [md.Recording(log.t, log.q, log.tau, log.dq, joint_names=log.file.joint_names) for log in logs]
     for left_out, log in enumerate(logs):
         fitted = concatenate([one for k, one in enumerate(raw) if k != left_out])
         estimate = md.identify(log.file, fitted, friction_per="log")
-        run = measured(log, estimate)
-        left = np.abs(np.asarray(run.tau) - seen(estimate, run.info.get("cutoff")).predict(run))
-        covered.append(float(np.mean(left <= 1.96 * estimate.predict_std(run))))
+        covered.append(within(log, estimate))
     return covered
 
 
@@ -141,21 +142,22 @@ def share(values: Any, limit: float = 1.96) -> float:
 
 def table(rows: list[dict[str, Any]]) -> str:
     """Return the table: a line an effect and setting."""
-    lines = ["| planted | setting | runs | rms of z | nothing common | rms of z | truth | torques |"]
-    lines.append("|---|---|---:|---:|---:|---:|---:|---:|")
+    lines = ["| planted | setting | runs | rms of z | nothing common | rms of z | truth | torques | low-passed |"]
+    lines.append("|---|---|---:|---:|---:|---:|---:|---:|---:|")
     names = list(dict.fromkeys(row["effect"] for row in rows))
     for name, setting in itertools.product([*names, *(["all"] if len(names) > 1 else [])], SETTINGS):
         own = [row for row in rows if name in (row["effect"], "all")]
-        z, whole, off, torque = (
-            [value for row in own for value in row[key][setting]] for key in ("between", "whole", "truth", "torque")
-        )
+        keys = ("between", "whole", "truth", "torque", "filtered")
+        z, whole, off, *torques = ([value for row in own for value in row[key][setting]] for key in keys)
         sizes = [float(np.sqrt(np.nanmean(np.square(values)))) for values in (z, whole)]
         shares = f"{100 * share(z):.1f} % | {sizes[0]:.2f} | {100 * share(whole):.1f} % | {sizes[1]:.2f} | "
-        shares += f"{100 * share(off):.1f} % | {f'{100 * np.mean(torque):.1f} %' if torque and name != 'all' else '-'}"
+        cells = ["-" if name == "all" else f"{100 * np.mean(torque):.1f} %" for torque in torques]
+        shares += f"{100 * share(off):.1f} % | {' | '.join(cells)}"
         lines.append(f"| {name} | {setting} | {shares} |")
         more = [value for row in own for value in row.get("logs", [])]
         if more and name != "all" and setting == list(SETTINGS)[-1]:
-            lines.append(f'| {name} | two logs, friction_per="log" | - | - | - | - | - | {100 * np.mean(more):.1f} % |')
+            cells = [f"{100 * part:.1f} %" for part in np.mean(more, axis=0)]
+            lines.append(f'| {name} | two logs, friction_per="log" | - | - | - | - | - | {" | ".join(cells)} |')
     return "\n".join(lines)
 
 
@@ -167,9 +169,9 @@ def write_docs(rows: list[dict[str, Any]]) -> None:
     words = (
         '"Runs" is the share of the parameters of links and rotors that are less than 1.96 deviations apart in two\n'
         'runs (`md.compare_estimates`), "nothing common" the same were all errors of both independent, "truth" the\n'
-        'share within 1.96 of the truth, "torques" the share of another run\'s torques within 1.96 of\n'
-        "`estimate.predict_std`. Default settings know presliding and Stribeck friction; least squares with plain\n"
-        f"friction terms does not. {robots} robots, {len(rows)} cases:\n\n"
+        'share within 1.96 of the truth, "torques" the share of another run\'s measured torques within 1.96 of\n'
+        '`estimate.predict_std`, "low-passed" that of its low-passed ones. Default settings know presliding and\n'
+        f"Stribeck friction; least squares with plain friction terms does not. {robots} robots, {len(rows)} cases:\n\n"
         f"{table(rows)}\n"
     )
     DOCS.write_text(f"{head}{_BEGIN}{words}{_END}{rest.partition(_END)[2]}", encoding="utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,9 +54,9 @@ def robot_of(name: str, seed: int) -> md.Robot:
     return robot.with_parameters(values)
 
 
-def runs_of(robot: md.Robot, effect: str, seed: int, drift: float = 0.0) -> list[md.Recording]:
+def runs_of(robot: md.Robot, effect: str, seed: int, drift: float = 0.0, rate: float = 100.0) -> list[md.Recording]:
     """Return runs with other motions and, with a drift, other friction."""
-    rng, t = np.random.default_rng(seed), np.arange(0, 10, 0.01)
+    rng, t = np.random.default_rng(seed), np.arange(0, 10, 1 / rate)
     friction = [c.index for columns in robot.layout.drives for c in columns if c.symbol in ("Fv", "Fc")]
     runs = []
     for run, pace in enumerate(PACES):
@@ -108,6 +109,68 @@ def test_intervals_hold_what_friction_does_between_runs() -> None:
     assert 0.88 < np.mean(inside) < 0.995
 
 
+def raw_of(robot: md.Robot, effect: str, seed: int) -> list[md.Recording]:
+    """Return runs as logs have them: positions, and torques with noise of one size that a low-pass mostly takes off."""
+    rng, runs = np.random.default_rng(seed), runs_of(robot, effect, seed, rate=500.0)
+    size = 0.1 * np.std(runs[0].tau, axis=0)
+    return [replace(run, tau=run.tau + size * rng.normal(size=run.q.shape), dq=None, ddq=None) for run in runs]
+
+
+def covered(model: Estimate, log: md.Recording, low_passed: bool) -> float:
+    """Return the share of a log's torques, measured or low-passed, within 1.96 deviations."""
+    run = md.prepare(model.robot, log, model.settings["preparation"]["cutoff"])
+    tau = np.asarray(run.tau) if low_passed else run.telemetry["tau_raw"]
+    off = np.abs(tau - model.predict(run, low_passed=low_passed))
+    return float(np.mean(off < 1.96 * model.predict_std(run, low_passed=low_passed)))
+
+
+@pytest.mark.parametrize("effect", list(EFFECTS))
+def test_intervals_hold_measured_samples_and_low_passed_torques_of_other_runs(effect: str) -> None:
+    """Default settings, which know some of the effects; the model of a low-passed torque alone holds half of them."""
+    shares: dict[bool, list[float]] = {False: [], True: []}
+    narrow = []
+    for seed in range(count(1, 10)):
+        robot = robot_of(("two_link", "scara")[seed % 2], seed + 20)
+        first, other, _ = raw_of(robot, effect, seed + 20)
+        model = md.identify(robot, first)
+        for low_passed, found in shares.items():
+            found.append(covered(model, other, low_passed))
+        only = replace(model, settings={**model.settings, "torque_std": {"measured": model.sigma}})
+        narrow.append(covered(only, other, False))
+    assert np.mean(narrow) < 0.8
+    assert 0.93 <= np.mean(shares[False]) <= 0.97
+    assert 0.91 <= np.mean(shares[True]) <= 0.985
+
+
+def test_deviations_of_raw_logs_belong_to_their_predictions_and_are_kept_in_files(tmp_path: Path) -> None:
+    """Every sample has one, columns are in the log's order; a file without them says so."""
+    robot = robot_of("two_link", 2)
+    first, other, _ = raw_of(robot, "nothing", 2)
+    model = md.identify(robot, first, friction=PLAIN)
+    model.save(tmp_path / "model.json")
+    turned = other.reordered(other.joint_names[::-1])
+    spread = md.load_estimate(tmp_path / "model.json").predict_std(turned)
+    assert spread.shape == model.predict(turned).shape == other.q.shape
+    np.testing.assert_array_equal(spread[:, ::-1], model.predict_std(other))
+    inside = np.abs(np.asarray(other.tau) - model.predict(other)) < 1.96 * model.predict_std(other)
+    assert 0.93 <= np.mean(inside) <= 0.97
+    older = replace(model, settings={key: value for key, value in model.settings.items() if key != "torque_std"})
+    np.testing.assert_allclose(
+        older.predict_std(other, low_passed=True), model.predict_std(other, low_passed=True), rtol=0.1
+    )
+    with pytest.raises(md.MinidynError, match="low_passed=True is known, or identify again"):
+        older.predict_std(other)
+
+
+def test_deviations_are_those_of_the_same_log_on_disk(tmp_path: Path) -> None:
+    robot = robot_of("two_link", 4)
+    first, other, _ = raw_of(robot, "nothing", 4)
+    first.save(tmp_path / "log.npz")
+    on_disk = md.identify(robot, md.read_recording(tmp_path / "log.npz", robot, lazy=True), friction=PLAIN)
+    here = md.identify(robot, first, friction=PLAIN)
+    np.testing.assert_allclose(on_disk.predict_std(other), here.predict_std(other), rtol=0.05)
+
+
 def test_noise_is_that_of_the_model_handed_over() -> None:
     """Least squares has friction that falls with the speed, a consistent model cannot: its residual is larger."""
     robot = robot_of("two_link", 3)
@@ -124,10 +187,13 @@ def test_intervals_of_a_filtered_torque_hold_the_ripple_that_is_left_of_it() -> 
     robot = robot_of("two_link", 1)
     (run, *_) = runs_of(robot, "ripple", 1)
     model = md.identify(robot, run, friction=(*PLAIN, "ripple1"), **FREE)
-    whole, slow = (model.predict_std(replace(run, info={**run.info, "cutoff": f})) for f in (None, 2.0))
+    whole, slow = (
+        model.predict_std(replace(run, info={**run.info, "cutoff": f}), low_passed=True) for f in (None, 2.0)
+    )
     fast = np.all(np.abs(run.dq) > 0.5, axis=1)  # waves of more than 4 Hz, which a low-pass of 2 Hz takes off
     assert np.all(slow[fast].mean(axis=0) < whole[fast].mean(axis=0))
-    assert np.all(slow >= model.sigma)
+    assert np.all(slow >= 0.99 * model.sigma)
+    np.testing.assert_array_equal(model.predict_std(replace(run, info={**run.info, "cutoff": 2.0})), whole)
 
 
 @pytest.mark.parametrize(("name", "effect"), [("scara", "nothing"), ("two_link", "stribeck")])

@@ -51,7 +51,8 @@ def test_predicted_deviations_are_infinite_where_open_parameters_act(robot: md.R
     assert acts.any()
     assert not acts.all()
     assert np.array_equal(np.isinf(spread), acts)
-    assert np.all(spread[~acts] >= short.sigma[np.nonzero(~acts)[1]])
+    noise = np.array(short.settings["torque_std"]["measured"])
+    assert np.all(spread[~acts] >= noise[np.nonzero(~acts)[1]])
 
 
 def test_nothing_after_it_breaks(robot: md.Robot, short: md.Estimate, tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ def _model(
         result, told, weight = consistent_model(choice.robot, base, found, data, known)
         beta, parameters, covariance = result.beta, result.phi, np.asarray(result.covariance)
         notices += told
-    choice = seen(choice, 0.0)
+    low, choice = choice.robot.with_parameters(parameters), seen(choice, 0.0)
     # a robot that differs (N,) is not drawn to the others
     values = [
         (made.alone(k)[0][: len(fit.spread)] if differs[k] else made.likely(k)).tolist() for k in range(len(members))
@@ -202,6 +202,7 @@ def _model(
         SETTING: own,
     }
     described = replace(choice.robot.with_parameters(parameters), notices=())
+    settings |= solve.torque_scatter(data, low, described, sigma, len(beta), drifts=True)
     numbers = beta, covariance, sigma, "wls", consistent, found.condition, int(samples.sum())
     return Estimate(described, base, *numbers, tuple(notices), settings, found.covariance if consistent else None)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from minidyn.arrays import Array, carried, frozen, plain_values, read_only_again, strict_json, with_numbers
+from minidyn.arrays import Array, carried, frozen, plain_values, read_only_again, strict_json
 from minidyn.base.base_map import BaseMap
 from minidyn.base.equivalence import equivalence
 from minidyn.base.printing.overview import units
@@ -21,29 +20,21 @@ from minidyn.dynamics.functions import base_regressor, inverse_dynamics
 from minidyn.dynamics.record import STATES
 from minidyn.errors import DescriptionError, MinidynError, WrongArgument
 from minidyn.files import write_atomically
-from minidyn.formats.load import SUFFIXES
 from minidyn.formats.toml.write import toml_text
 from minidyn.identification.consistency.certificate import Certificate, certify
 from minidyn.identification.diagnostics.origin import data_shares
-from minidyn.identification.estimate_file import (
-    VERSION,
-    BodyConstants,
-    base_from_json,
-    base_to_json,
-    check_kind,
-    check_numbers,
-    robot_from_text,
-)
+from minidyn.identification.estimate_file import VERSION, BodyConstants, base_to_json, read_saved
+from minidyn.identification.estimators.solve import SCATTER
 from minidyn.identification.export import Exported, Identified, export
 from minidyn.identification.flexibility import SETTING as FLEXIBILITY
 from minidyn.identification.flexibility import Flexibility
 from minidyn.identification.friction.choose import seen
 from minidyn.identification.friction.per_log import FrictionOfLogs
-from minidyn.identification.known_torque import KnownTorque, KnownTorqueLike
+from minidyn.identification.known_torque import KnownTorqueLike
 from minidyn.identification.rows.base_rows import remembering, signals_of
 from minidyn.identification.verdict import Limits, Verdict, judge
 from minidyn.notices import Notice
-from minidyn.recording.lazy import LazyRecording
+from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.ready import in_robot_order, ready
 from minidyn.recording.recording import Recording
 from minidyn.text import plain_percent
@@ -57,7 +48,6 @@ if TYPE_CHECKING:
 
 _SAVED = ["names", "beta", "covariance", "data_covariance", "log_covariance", "sigma", "method", "consistent"]
 _SAVED += ["condition", "samples", "notices", "settings"]
-_BROKEN = (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError, MinidynError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,12 +160,57 @@ class Estimate(Identified):
         """The numbers that show whether the model can exist: links, drives, inertia matrix, total mass."""
         return certify(self.robot, prior=self.base.robot.parameters)
 
-    def predict(self, recording: Recording | LazyRecording) -> Array:
+    def predict(self, recording: AnyRecording, *, low_passed: bool = False) -> Array:
         """Return the torques (N, n) the model expects for a recorded motion, columns in the recording's own order.
 
         A raw recording in memory (q without dq or ddq) is low-passed and differentiated, and every sample is kept.
+        `low_passed`: torques are those that have passed the low-pass of the recording's preparation, or of the fit's.
         """
-        made: Recording | LazyRecording = recording
+        return self._along(recording, self._seen(recording, low_passed)._torques)
+
+    def predict_std(self, recording: AnyRecording, drift: float = 0.0, *, low_passed: bool = False) -> Array:
+        """Return the standard deviation (N, n) of a measured torque about `predict`, in its order.
+
+        It holds the noise, the deviations of the parameters and, where friction was fitted for each log
+        (`friction_per="log"`), how much friction varies between logs: a new log has another one. It is infinite where
+        parameters act that the data did not determine.
+
+        Args:
+            recording: A motion, as for `predict`.
+            drift: Standard deviation of a joint's friction from log to log, as a share of it, which one log cannot
+                show; the fitted log is one of them, too. Zero: friction is that of the fitted log.
+            low_passed: Of torques low-passed as for the fit, about `predict(recording, low_passed=True)`: they lack the
+                noise above the cut-off. False: of single samples as they are measured.
+
+        Raises:
+            MinidynError: The fit knew low-passed torques alone, not by how much single samples scatter.
+        """
+        logs = FrictionOfLogs.of(self.settings)
+        covariance = self.covariance if logs is None else self.covariance + logs.covariance(self.base)
+        scatter = self.settings.get(SCATTER, {}).get("low_passed" if low_passed else "measured")
+        if scatter is None and self._cutoff and not low_passed:
+            raise MinidynError(
+                "predict_std: this estimate was fitted to low-passed torques and does not say how much measured ones "
+                "scatter; low_passed=True is known, or identify again from the log as it was measured"
+            )
+        noise = self.sigma if scatter is None else np.array(scatter, dtype=float)
+        base = self._seen(recording, low_passed).base
+
+        def deviations(piece: Recording) -> Array:
+            Y = base_regressor(
+                base.robot, *signals_of(piece, "q", "dq", "ddq"), base=base, memory=piece.telemetry.get(STATES)
+            )
+            variance = np.diagonal(carried(Y, covariance), axis1=-2, axis2=-1) + noise**2
+            for columns in self.robot.layout.drives if drift else ():
+                own = [column.index for column in columns if column.is_friction and not column.is_rigid]
+                variance = variance + 2.0 * (drift * (Y @ (self.base.matrix[:, own] @ self.parameters[own]))) ** 2
+            return np.asarray(np.sqrt(variance))
+
+        return self._along(recording, deviations)
+
+    def _along(self, recording: AnyRecording, values: Callable[[Recording], Array]) -> Array:
+        """Return values (N, n) of the pieces of a recorded motion, columns in the recording's own order."""
+        made: AnyRecording = recording
         if "dq" not in recording.signals or "ddq" not in recording.signals:
             made = ready(self.robot, recording, purpose="a prediction", tau=False, every_sample=True, once=True)
             if len(made) != len(recording):
@@ -185,32 +220,17 @@ class Estimate(Identified):
                 )
         made = remembering(self.robot, in_robot_order(self.robot, made))
         pieces = [made] if isinstance(made, Recording) else made.tiles()
-        tau = np.concatenate([self._torques(piece) for piece in pieces])
-        return tau[:, [made.joint_names.index(name) for name in recording.joint_names]]
+        found = np.concatenate([values(piece) for piece in pieces])
+        return found[:, [made.joint_names.index(name) for name in recording.joint_names]]
 
-    def predict_std(self, recording: Recording, drift: float = 0.0) -> Array:
-        """Return the standard deviation (N, n) of a measured torque, low-passed as for the fit, about `predict`.
+    @property
+    def _cutoff(self) -> float:
+        """Of the low-pass that the fitted torques passed, Hz; 0: none."""
+        return float((self.settings.get("preparation") or {}).get("cutoff") or 0.0)
 
-        It holds the noise, the deviations of the parameters and, where friction was fitted for each log
-        (`friction_per="log"`), how much friction varies between logs: a new log has another one. It is infinite where
-        parameters act that the data did not determine.
-
-        Args:
-            recording: A motion in memory, prepared or with dq and ddq, joints in the robot's order.
-            drift: Standard deviation of a joint's friction from log to log, as a share of it, which one log cannot
-                show; the fitted log is one of them, too. Zero: friction is that of the fitted log.
-        """
-        motion = ready(self.robot, recording, purpose="a prediction", tau=False, in_memory=True)
-        motion = remembering(self.robot, in_robot_order(self.robot, motion))
-        logs, signals = FrictionOfLogs.of(self.settings), signals_of(motion, "q", "dq", "ddq")
-        covariance = self.covariance if logs is None else self.covariance + logs.covariance(self.base)
-        base = seen(self, motion.info.get("cutoff")).base
-        Y = base_regressor(base.robot, *signals, base=base, memory=motion.telemetry.get(STATES))
-        variance = np.diagonal(carried(Y, covariance), axis1=-2, axis2=-1) + self.sigma**2
-        for columns in self.robot.layout.drives if drift else ():
-            own = [column.index for column in columns if column.is_friction and not column.is_rigid]
-            variance = variance + 2.0 * (drift * (Y @ (self.base.matrix[:, own] @ self.parameters[own]))) ** 2
-        return np.asarray(np.sqrt(variance))
+    def _seen(self, recording: AnyRecording, low_passed: bool) -> Estimate:
+        """Return the estimate as torques show it that passed the low-pass of a recording's preparation, if they did."""
+        return seen(self, recording.info.get("cutoff") or self._cutoff) if low_passed else self
 
     def at_temperature(self, temperature: float) -> Estimate:
         """Return the estimate with friction at a temperature, °C, of logs that were fitted with theirs.
@@ -387,38 +407,4 @@ def load_estimate(path: str | os.PathLike[str], *, known_torque: KnownTorqueLike
     Raises:
         DescriptionError: The file is missing, broken or something else.
     """
-    source = Path(path)
-    if source.is_dir():
-        raise DescriptionError(f"{source}: a folder; name the estimate in it, as in {source / 'estimate.json'}")
-    if source.suffix.lower() in SUFFIXES:
-        raise DescriptionError(
-            f"{source}: a robot file; expected an estimate, such as the estimate.json that minidyn identify writes"
-        )
-    try:
-        content = with_numbers(json.loads(source.read_text(encoding="utf-8")))
-        check_kind(content, source)
-        robot, base = robot_from_text(content["robot"]), base_from_json(content["base"])
-        if robot.structure_fingerprint != base.robot.structure_fingerprint or len(content["sigma"]) != robot.n:
-            raise ValueError("its robot is not that of its base parameters")
-        (covariance, *parts), known = check_numbers(content, base.rank, robot.n), content.get("known_torque")
-        return Estimate(
-            robot,
-            base,
-            np.array(content["beta"], dtype=float).reshape(base.rank),
-            cast(Array, covariance),
-            np.array(content["sigma"], dtype=float),
-            str(content["method"]),
-            content["consistent"],
-            float(content["condition"]),
-            int(content["samples"]),
-            tuple(Notice.from_json(one) for one in content["notices"]),
-            content["settings"],
-            *parts,
-            known_torque=None if known is None else KnownTorque.loaded(known, robot_from_text, known_torque),
-        )
-    except FileNotFoundError:
-        raise DescriptionError(f"{source}: no such file") from None
-    except _BROKEN as error:
-        if isinstance(error, DescriptionError) and str(source) in str(error):
-            raise
-        raise DescriptionError(f"{source}: not a whole estimate ({error})") from None
+    return read_saved(Estimate, Path(path), known_torque)

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, with_numbers
 from minidyn.base.base_map import BaseMap
 from minidyn.base.closed_form.structure import Role, Structure
-from minidyn.errors import DescriptionError
+from minidyn.errors import DescriptionError, MinidynError
+from minidyn.formats.load import SUFFIXES
 from minidyn.formats.toml.read import read_toml
 from minidyn.formats.toml.write import toml_text
+from minidyn.identification.known_torque import KnownTorque, KnownTorqueLike
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice
+
+_Made = TypeVar("_Made")
+_BROKEN = (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError, MinidynError)
 
 VERSION = 4
 """Of the files that `Estimate.save` writes; 2 held notices as texts, 3 no known torque."""
@@ -122,3 +128,41 @@ def check_numbers(content: Mapping[str, Any], size: int, joints: int) -> list[Ar
     if int(content["samples"]) < 0:
         raise ValueError(f"samples: expected a count, got {content['samples']!r}")
     return made
+
+
+def read_saved(make: Callable[..., _Made], source: Path, known_torque: KnownTorqueLike) -> _Made:
+    """Return what `make` makes of a saved estimate's values: those of `Estimate`, by place."""
+    if source.is_dir():
+        raise DescriptionError(f"{source}: a folder; name the estimate in it, as in {source / 'estimate.json'}")
+    if source.suffix.lower() in SUFFIXES:
+        raise DescriptionError(
+            f"{source}: a robot file; expected an estimate, such as the estimate.json that minidyn identify writes"
+        )
+    try:
+        content = with_numbers(json.loads(source.read_text(encoding="utf-8")))
+        check_kind(content, source)
+        robot, base = robot_from_text(content["robot"]), base_from_json(content["base"])
+        if robot.structure_fingerprint != base.robot.structure_fingerprint or len(content["sigma"]) != robot.n:
+            raise ValueError("its robot is not that of its base parameters")
+        (covariance, *parts), known = check_numbers(content, base.rank, robot.n), content.get("known_torque")
+        return make(
+            robot,
+            base,
+            np.array(content["beta"], dtype=float).reshape(base.rank),
+            covariance,
+            np.array(content["sigma"], dtype=float),
+            str(content["method"]),
+            content["consistent"],
+            float(content["condition"]),
+            int(content["samples"]),
+            tuple(Notice.from_json(one) for one in content["notices"]),
+            content["settings"],
+            *parts,
+            known_torque=None if known is None else KnownTorque.loaded(known, robot_from_text, known_torque),
+        )
+    except FileNotFoundError:
+        raise DescriptionError(f"{source}: no such file") from None
+    except _BROKEN as error:
+        if isinstance(error, DescriptionError) and str(source) in str(error):
+            raise
+        raise DescriptionError(f"{source}: not a whole estimate ({error})") from None

@@ -31,6 +31,7 @@ from minidyn.identification.diagnostics.plausible import has_enough, mass_notice
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.method import Method, Options, Solution
 from minidyn.identification.estimators.methods import METHODS
+from minidyn.identification.estimators.solve import torque_scatter
 from minidyn.identification.flexibility import ENCODERS, Bending, require_flexibility
 from minidyn.identification.friction.choose import FrictionChoice, choose_friction, seen, starting_model
 from minidyn.identification.friction.loads import Step, instead_of_load, settle
@@ -243,23 +244,13 @@ def identify(
     notices += [*scale_notices(choice.robot, data, known), *bounds]
     settings |= found.settings_of(beta, consistent) if isinstance(found, LogsSolution) else {}
     notices += mass_notices(choice.robot, data, known, parameters) if consistent else []
-    choice = seen(choice, 0.0)
-    return Estimate(
-        replace(choice.robot.with_parameters(parameters), notices=()),
-        choice.base,
-        beta,
-        covariance,
-        found.sigma if found.left is None else np.maximum(found.sigma, found.left(beta)),
-        method,
-        consistent,
-        found.condition,
-        len(data),
-        tuple(notices),
-        settings,
-        found.covariance if consistent else None,
-        of_log,
-        known_torque=own,
-    )
+    sigma = found.sigma if found.left is None else np.maximum(found.sigma, found.left(beta))
+    low, choice = choice.robot.with_parameters(parameters), seen(choice, 0.0)
+    whole = replace(choice.robot.with_parameters(parameters), notices=())
+    settings |= torque_scatter(data, low, whole, sigma, len(beta), friction_per is not None)
+    numbers = beta, covariance, sigma, method, consistent, found.condition, len(data)
+    parts = found.covariance if consistent else None, of_log
+    return Estimate(whole, choice.base, *numbers, tuple(notices), settings, *parts, known_torque=own)
 
 
 class _Fit(NamedTuple):

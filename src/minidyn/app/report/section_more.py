@@ -46,6 +46,7 @@ _WORDS = {
     "motion_band": "motion up to, Hz",
     "noise_frequency": "noise above, Hz",
     "position_noise": "noise of positions, rad or m",
+    "torque_noise": "torque above the cut-off, N m or N",
     "differentiated": "speeds and accelerations from positions",
 }
 """Settings in words; others are shown by their names."""

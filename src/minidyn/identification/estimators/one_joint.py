@@ -105,6 +105,7 @@ def identify_one_joint(robot: RobotLike, runs: RecordingLike | Sequence[Recordin
     settings: dict[str, Any] = {"method": NAME, **found.settings}
     if (sketch := sketch_of(data)) is not None:
         settings[SKETCH] = sketch.to_json()
+    settings |= solve.torque_scatter(data, fitted, fitted, found.sigma, len(found.beta))
     values = found.beta, found.covariance, found.sigma, NAME, False, found.condition, len(data)
     return Estimate(fitted, base, *values, data.notices, settings)
 

@@ -18,19 +18,23 @@ from scipy.linalg import solve_triangular
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
-from minidyn.dynamics.functions import inertia_matrix
+from minidyn.dynamics.functions import inertia_matrix, inverse_dynamics
+from minidyn.dynamics.record import STATES
 from minidyn.errors import MinidynError
 from minidyn.identification.estimators.method import Fold, Solution
+from minidyn.identification.rows.base_rows import remembering
 from minidyn.identification.rows.triangles import Triangles, joined, parts_of
 from minidyn.model.robot import Robot
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.prepare.signals import noise_gain
+from minidyn.recording.recording import SIGNALS
 
 _OPEN = 1e-12  # singular values of the scaled problem below this part of the largest are rounding
 _SHOWN = 6
 _BLOCKS = 30
 _UNSEEN = 0.6  # power of the variance between stretches that blocks within them have not seen
 _POSITIONS = 50  # at which inertias are looked at
+_LOOKED_AT = 20_000  # samples, enough to see how torques scatter
 _ROUNDING = 1e-11  # of the longest column: a shorter one vanishes
 _GROWTH, _SINKING = 1.15, 1.3  # changes of the variances below which longer blocks are not worth their scatter
 
@@ -162,6 +166,49 @@ def noise_torque(robot: Robot, recording: AnyRecording, q: Array, bodies: Array)
     gain = noise_gain(about["logged_rate"], about["cutoff"], about["order"])[2, 2]
     M = inertia_matrix(robot.with_drives(False, ()), q[:: -(-len(q) // _POSITIONS)], np.nan_to_num(bodies))
     return np.asarray(np.sqrt(np.mean(M**2 @ (gain * np.square(about["position_noise"])), axis=0)))
+
+
+SCATTER = "torque_std"
+"""Setting of an estimate: standard deviations (n,) of "measured" and of "low_passed" torques about its model."""
+
+
+def torque_scatter(
+    recording: AnyRecording, low: Robot, whole: Robot, sigma: Array, spent: int, drifts: bool = False
+) -> dict[str, Any]:
+    """Return, as a setting, by how much torques of the fitted recording scatter about the model (n,), N m or N.
+
+    A measured torque has what the low-pass of the preparation takes off: noise, and sharp friction and ripple, which
+    the model has, too, as far as it knows them. So both residuals are looked at: measured torque less that of the model
+    (`whole`), and low-passed torque less that of the model seen through the low-pass (`low`); so many parameters are
+    `spent` on them, and spikes do not count. Where friction drifts between logs, the residual with the friction of each
+    is `sigma`, and what both residuals with the mean differ by is added to it. Of logs on disk, measured torques are
+    not kept: what the low-pass takes off some stretches (`torque_noise`) is added, less what the model has of it.
+    Nothing is known, {}, where torques came low-passed.
+    """
+    about: Any = recording.info
+    above = about.get("torque_noise")
+    known = remembering(whole, recording).thinned(max(1, len(recording) // _LOOKED_AT))
+    raw = known.telemetry.get("tau_raw", None if "cutoff" in about else known.tau)
+    if known.ddq is None or (raw is None and above is None):
+        return {}
+    good = np.flatnonzero(known.telemetry.get("outlier", np.zeros(len(known))) == 0.0)
+    q, dq, ddq, tau = (np.asarray(getattr(known, name))[good] for name in SIGNALS)
+    states = known.telemetry.get(STATES)
+    states = None if states is None else states[good]
+    model, shown = (inverse_dynamics(robot, q, dq, ddq, memory=states) for robot in (whole, low))
+
+    def squares(values: Array) -> Array:
+        return np.asarray(np.mean(values**2, axis=0))
+
+    if raw is None:
+        more = np.maximum(np.square(above) - squares(model - shown), 0.0)
+        return {SCATTER: {"measured": np.sqrt(sigma**2 + more), "low_passed": sigma}}
+    free = len(recording) / max(1.0, len(recording) - spent / len(sigma))
+    measured, smooth = free * squares(raw[good] - model), free * squares(tau - shown)
+    if drifts:
+        measured, smooth = np.maximum(sigma**2 + measured - smooth, 0.0), sigma**2
+    measured = measured + squares(known.telemetry.get("tau_std", np.zeros_like(tau)))  # over periods that were averaged
+    return {SCATTER: {"measured": np.sqrt(measured), "low_passed": np.sqrt(smooth)}}
 
 
 def memory_of(residual: Array, starts: Sequence[int] = (0,)) -> Array:

@@ -110,9 +110,11 @@ def chosen_friction(
             failed.append(f"robot {one.name!r}: {error}")
     if not parts:
         raise MinidynError(f"none of the logs that were tried can be used; {failed[0]}")
-    whole = concatenate([replace(part, telemetry={}, notices=()) for part in parts])
+    raw = [{"tau_raw": np.asarray(part.telemetry.get("tau_raw", part.tau))} for part in parts]
+    whole = concatenate([replace(part, telemetry=own, notices=()) for part, own in zip(parts, raw)])
     wish: dict[str, Any] = {"widths": sign_width is None, "load": False, "memory": False}
-    return choose_friction(model, base_parameters(model), whole, friction, **wish), whole
+    shown = replace(whole, telemetry={})
+    return choose_friction(model, base_parameters(model), shown, friction, **wish), whole
 
 
 def members_of(

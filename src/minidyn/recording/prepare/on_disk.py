@@ -98,7 +98,19 @@ def prepare_on_disk(
     known = (*recording.notices, *dict.fromkeys(notices))
     logged = logged_rate(next(quiet.tiles(look)))
     done = segments.facts(replace(settings, time=time), band, heads, kept, logged)
+    done |= {"torque_noise": _torque_noise(heads, settings)} if "tau" in signals else {}
     return LazyRecording(recording.joint_names, signals, known, parts, done, True, recording.engine)
+
+
+def _torque_noise(heads: Sequence[segments.Segment], settings: segments.Settings) -> tuple[float, ...]:
+    """Return what the low-pass takes off the torques of some stretches (n,), root mean squares, N m or N."""
+    squares, count = np.float64(0.0), 0
+    for part in heads:
+        made = segments.process(part, settings, slice(None, None, settings.every(part.rate)))
+        good = made["outlier"] == 0.0
+        squares = squares + np.sum((made["tau_raw"] - made["tau"])[good] ** 2, axis=0)
+        count += int(np.sum(good))
+    return tuple(np.sqrt(squares / max(count, 1)).tolist())
 
 
 def _rates(recording: LazyRecording, wish: segments.Settings, notices: list[Notice]) -> list[float]:
