@@ -201,7 +201,7 @@ def main() -> None:
             rows.append(row)
             shares = [[share(row["between"][s]), share(row["truth"][s]), np.mean(row["torque"][s])] for s in SETTINGS]
             words = "  ".join(" ".join(f"{100 * part:5.1f}" for part in parts) for parts in shares)
-            print(f"{row['effect']:12} {row['robot']:9} {row['seconds']['default']:4.1f} s  {words}", flush=True)
+            print(f"{row['effect']:12} {row['robot']:9} {sum(row['seconds'].values()):4.1f} s  {words}", flush=True)
             if given.json and not given.read:
                 given.json.write_text(json.dumps(rows))
     print(table(rows))
