@@ -228,7 +228,7 @@ def choose_friction(
     rests = whole is not None and ("breakaway" in own or bool(np.any(departures(robot, whole) >= DEPARTURES)))
     named = sorted(set(ALIASES["ripple"]) & own)
     raw = recording.telemetry.get("tau_raw") if isinstance(recording, Recording) else None
-    less = 0.0 * motion.tau if raw is None else raw[:: _step(recording)] - motion.tau
+    less = None if raw is None else raw[:: _step(recording)] - motion.tau
 
     def completed(waves: Array | None = None) -> Found:
         """Return what is found without waves (N, n) that are known, and anew the waves themselves."""
@@ -239,7 +239,7 @@ def choose_friction(
             found = with_breakaway(found, robot, whole, _step(recording), "breakaway" in own)
         found = found if waves is None else along(found, motion)
         orders = _orders(robot, found, less, bool(named)) if auto or named else np.zeros(len(drives))
-        return with_ripple(found, orders, named) if orders.any() else found
+        return with_ripple(found, orders, named, less) if orders.any() else found
 
     found = completed()
     tried = [one for one in found.settings.get("friction_tried", ()) if one["taken"] and one["gain"] > _HIDE]
@@ -261,7 +261,7 @@ def choose_friction(
     if found.orders.any():
         chosen = chosen.with_drives(ripple_order=found.orders)
         for term in ALIASES["ripple"]:
-            chosen = _without(chosen, term, np.flatnonzero(found.orders == 0))
+            chosen = _without(chosen, term, np.flatnonzero(~found.waves.get(term, found.orders < 0)))
     if found.unloaded:
         chosen = _without(chosen, "load", found.unloaded)
     same = chosen.parameter_names == robot.parameter_names
@@ -286,7 +286,7 @@ def choose_friction(
     return seen(choice, 0.0) if filtered else choice
 
 
-def _orders(robot: Robot, found: Found, filtered: Array, named: bool) -> Array:
+def _orders(robot: Robot, found: Found, filtered: Array | None, named: bool) -> Array:
     """Return the order of the ripple (joints,) that what a model leaves of the torques shows over the positions.
 
     What a low-pass took off them (N, n) shows it, too. Zero where there is none; where ripple was asked for by name,
@@ -299,7 +299,11 @@ def _orders(robot: Robot, found: Found, filtered: Array, named: bool) -> Array:
         known = robot.joints[joint].drive
         friction = table.friction[row]
         left = columns.motion.tau[:, row] - columns.columns[row] @ [values[Key(name)] for name in columns.names[row]]
-        left = left + filtered[:, row] - sum(values[key] * friction[key] for key in friction.keys() & values.keys())
+        left = (
+            left
+            + (0.0 if filtered is None else filtered[:, row])
+            - sum(values[key] * friction[key] for key in friction.keys() & values.keys())
+        )
         path = sum(ratio * columns.coordinates.q[other] for other, ratio in drive_ratios(robot, joint).items())
         orders[joint] = known.ripple_order or standing_wave(np.asarray(path), left, _HIGHEST_ORDER)
         if named and not orders[joint]:

@@ -4,17 +4,18 @@ A rest raises friction, and motion lets it decay over some travel. A log in whic
 can show it; others are not asked.
 
 Ripple are waves over the position of a drive, which teeth, wave generators and magnets leave in the torque. What a
-model leaves of the torques shows them as a peak of its spectrum over the position. Amplitudes grow with speed, sines
-and cosines of each multiple of the order are columns.
+model leaves of the torques shows them as a peak of its spectrum over the position. Sines and cosines of each multiple
+of the order are columns, and again in proportion to the speed: amplitudes may grow with it.
 
-Both are added where they predict held-out blocks of time better, joint by joint; multiples one after the other. And
-where no terms were asked for: whether any are missing.
+Both are added where they predict held-out blocks of time better, joint by joint; multiples one after the other, then
+how they grow. And where no terms were asked for: whether any are missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,9 @@ from minidyn.model.drives import (
     ALIASES,
     BREAKAWAY,
     BREAKAWAY_TRAVEL,
+    FRICTION,
     HARMONICS,
     PLAIN,
-    RIPPLE,
     friction_symbols,
 )
 from minidyn.model.robot import Robot
@@ -75,7 +76,8 @@ def with_breakaway(found: Found, robot: Robot, recording: Recording, every: int,
         ]
         plain = table if widths is found.sign_width else found.at(widths)
         driven = found.columns.bare.with_drives(friction="breakaway", sign_width=widths)
-        return _with_columns(found, driven, {BREAKAWAY}, ~np.isnan(travels), plain, states)
+        added = _columns(found, driven, {BREAKAWAY: ~np.isnan(travels)}, states)
+        return found.columns.tabled([known | own for known, own in zip(plain.friction, added)])
 
     def best(options: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
         """Return for each joint the travel and the width with the least squares in held-out blocks."""
@@ -130,40 +132,46 @@ def _gain(
 ) -> dict[str, Any]:
     """Return the record of a group that was tried: by how much it lowers held-out squares, and whether it is taken."""
     now, then = before.deviance(sigma), after.deviance(sigma)
-    gains = (now - then) / float(np.mean(now))
+    # a share of what there was to explain: of the squares left, and of those that a low-pass took off and waves explain
+    seen = [float(np.mean(replace(one, beyond=0.0).deviance(sigma))) for one in (before, after)]
+    gains = (now - then) / max(seen[0], seen[1] + float(np.mean(now - then)))
     gain, spread = float(np.mean(gains)), float(np.std(gains, ddof=1) / np.sqrt(len(gains)))
     entry = {"with": list(terms), "added": list(group), "error": after.relative_error}
     return {**entry, "gain": gain, "uncertainty": spread, "taken": named or gain > max(SURE * spread, LEAST_GAIN)}
 
 
-def with_ripple(found: Found, orders: Array, named: Sequence[str]) -> Found:
-    """Return a choice with ripple of these orders (joints,), where it predicts better; terms that were named stay."""
+Waves = dict[str, NDArray[np.bool_]]
+"""Terms of ripple, and the joints (joints,) that have them."""
+
+
+def with_ripple(found: Found, orders: Array, named: Sequence[str], less: Array | None = None) -> Found:
+    """Return a choice with ripple of these orders (joints,), where it predicts better; terms that were named stay.
+
+    A low-pass hides the waves of fast joints, and the model has them whole. So what it took off the torques (N, n) is
+    predicted, too, where it is known: waves of speeds at which a fit hardly sees them are not guessed.
+    """
     table, model, sigma = found.last
-    robot, columns = found.columns.bare, found.columns
-    orders = orders.copy()
-    before, tried = table.judge(model, sigma), list(found.settings.get("friction_tried", ()))
-    first, taken = before, list(named)
-    if not named:
-        # joints whose torques are not predicted better by their own waves have none
-        wider = _added(found, orders, ALIASES["ripple1"], table)
-        after = wider.judge(replace(model, terms=friction_symbols((*model.terms, *ALIASES["ripple1"]))), sigma)
-        less = (before.squares - after.squares).sum(axis=0) / before.squares.sum(axis=0)
-        for row, joint in enumerate(robot.independent):
-            orders[joint] *= less[row] > LEAST_GAIN
-        if not orders.any():
-            return found
-    for harmonic in HARMONICS:
-        group = [term for term in ALIASES[f"ripple{harmonic}"] if term in named or not named]
-        wider = _added(found, orders, group, table)
-        option = replace(model, terms=friction_symbols((*model.terms, *group)))
-        after = wider.judge(option, sigma)
-        tried.append(_gain(model.terms, group, before, after, sigma, bool(named)))
+    robot, tried = found.columns.bare, list(found.settings.get("friction_tried", ()))
+    first = before = table.judge(model, sigma)
+    waves = Waves()
+    kinds = [ALIASES[f"ripple{harmonic}"] for harmonic in HARMONICS]
+    for group in [*(kind[:2] for kind in kinds), *(kind[2:] for kind in kinds)]:  # waves, then how they grow with speed
+        more = {term: orders > 0 for term in group if term in named or not named}
+        if not named:  # joints whose torques are not predicted better by their own waves have none
+            after, helps = _judged(found, orders, waves | more, less)[2], np.zeros(len(orders), dtype=bool)
+            gained = (before.squares + before.beyond - after.squares - after.beyond).sum(axis=0)
+            helps[list(robot.independent)] = gained > LEAST_GAIN * before.squares.sum(axis=0)
+            more = {term: own & helps for term, own in more.items() if (own & helps).any()}
+        if not more:
+            continue
+        made, option, after = _judged(found, orders, waves | more, less)
+        tried.append(_gain(model.terms, list(more), before, after, sigma, bool(named)))
         if tried[-1]["taken"]:
-            table, model, before = wider, option, after
-            taken += group
+            table, model, before, waves = made, option, after, waves | more
     settings = {**found.settings, "friction_tried": tried} if "friction_tried" in found.settings else found.settings
-    if not taken:
+    if not waves:
         return replace(found, settings=settings)
+    orders = np.where(np.any(list(waves.values()), axis=0), orders, 0.0)
     settings = {**settings, "friction": list(model.terms), "friction_error": before.relative_error}
     settings["ripple_order"] = [order or None for order in orders.tolist()]
     names = {robot.joints[joint].name: float(orders[joint]) for joint in np.flatnonzero(orders)}
@@ -174,35 +182,48 @@ def with_ripple(found: Found, orders: Array, named: Sequence[str]) -> Found:
     )
     notice = SHOWN(text, orders=names, before=first.relative_error, after=before.relative_error)
     last = table, model, table.noise(model)
-    more: dict[str, Any] = {"last": last, "settings": settings, "notices": (*found.notices, notice), "orders": orders}
-    return replace(found, terms=model.terms, columns=columns, **more)
+    more_of: dict[str, Any] = {"last": last, "settings": settings, "notices": (*found.notices, notice)}
+    return replace(found, terms=model.terms, orders=orders, waves=waves, **more_of)
 
 
-def _added(found: Found, orders: Array, terms: Sequence[str], table: FrictionTable) -> FrictionTable:
-    """Return the table with columns of ripple added for the joints that have an order."""
-    driven = found.columns.bare.with_drives(friction=terms, sign_width=found.sign_width, ripple_order=orders)
-    return _with_columns(found, driven, RIPPLE, orders > 0, table)
+def _judged(
+    found: Found, orders: Array, waves: Waves, less: Array | None
+) -> tuple[FrictionTable, FrictionModel, Judged]:
+    """Return a choice's table and model with waves, and how they predict what was held out and what a low-pass took."""
+    table, model, sigma = found.last
+    driven = found.columns.bare.with_drives(friction=tuple(waves), sign_width=found.sign_width, ripple_order=orders)
+    joints = {FRICTION[term]: own for term, own in waves.items()}
+    added = _columns(found, driven, joints)
+    table = found.columns.tabled([known | own for known, own in zip(table.friction, added)])
+    model = replace(model, terms=friction_symbols((*model.terms, *waves)))
+    judged = table.judge(model, sigma)
+    if less is None or not waves:
+        return table, model, judged
+    whole = driven.with_joints(lambda joint: replace(joint, drive=replace(joint.drive, cutoff=0.0)))
+    keys, values = table.without_each(model, sigma)
+    of_key = dict(zip(keys, values.T))
+    beyond = np.zeros_like(judged.squares)
+    for row, (seen, full) in enumerate(zip(added, _columns(found, whole, joints))):
+        for block, (begin, end) in enumerate(pairwise(found.columns.edges.tolist())):
+            missed = sum(of_key[key][block] * (full[key] - seen[key])[begin:end] for key in full)
+            beyond[block, row] = np.sum(missed * (missed - 2 * less[begin:end, row]))
+    return table, model, replace(judged, beyond=beyond)
 
 
-def _with_columns(
-    found: Found,
-    driven: Robot,
-    symbols: Collection[str],
-    joints: NDArray[np.bool_],
-    table: FrictionTable,
-    states: Sequence[Array] | None = None,
-) -> FrictionTable:
-    """Return the table with the columns of these symbols of a robot's drives added, at some joints."""
+def _columns(
+    found: Found, driven: Robot, joints: Mapping[str, NDArray[np.bool_]], states: Sequence[Array] | None = None
+) -> list[dict[Key, Array]]:
+    """Return for each joint the columns of a robot's drives, by symbol at some joints."""
     columns, c = found.columns, found.columns.coordinates
-    added = [dict(own) for own in table.friction]
+    added: list[dict[Key, Array]] = [{} for _ in columns.names]
     own = [] if states is None else [states[column.joint] for column in memory_columns(driven)]
     for column in drive_columns(driven, c.dq, c.ddq, Shapes(driven, c.q, None, None if states is None else own)):
         known = driven.layout.columns[column.index]
-        if column.symbol in symbols and joints[known.joint]:
+        if column.symbol in joints and joints[column.symbol][known.joint]:
             key = Key(known.name, TERMS_OF[column.symbol], known.joint)
             for row, value in columns.rows_of(column.value, column.ratios).items():
                 added[row][key] = value
-    return columns.tabled(added)
+    return added
 
 
 def along(found: Found, motion: Samples) -> Found:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from minidyn.arrays import Array
 from minidyn.dynamics.drives import loads_of_motion
@@ -55,6 +55,7 @@ class Found:
     orders: Array  # of the ripple of each joint's gear (joints,), 0 where it has none
     decays: Array  # travels of each joint's breakaway (joints,), NaN where it has none
     at: Callable[[Array], FrictionTable]  # the same table with other smoothing widths (joints,)
+    waves: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)  # of ripple: which joints have each term
 
 
 @dataclass(frozen=True)
@@ -302,8 +303,7 @@ class Search:
         """Return by how much a group of terms lowers the held-out squares (blocks,) of now."""
         gains = (now - judged.deviance(sigma)) / float(np.mean(now))
         spread = float(np.std(gains, ddof=1) / np.sqrt(len(gains)))
-        error, deviance = judged.relative_error, judged.deviance(sigma)
-        return _Tried(group, option, error, float(np.mean(gains)), spread, deviance)
+        return _Tried(group, option, judged.relative_error, float(np.mean(gains)), spread, judged.deviance(sigma))
 
     def _settle_sizes(self, model: FrictionModel) -> FrictionModel:
         """Keep the model's widths and travels alone, NaN for joints without presliding; return it with them."""

@@ -65,10 +65,11 @@ class Judged:
     squares: Array  # sums of squared errors (blocks, n)
     samples: Array  # of each block (blocks,)
     torque_squares: Array  # sum of squared torques of each joint (n,)
+    beyond: Array | float = 0.0  # squares (blocks, n) that a model adds to what a low-pass took off the torques
 
     def deviance(self, sigma: Array) -> Array:
         """Mean squared error in variances of the noise, block by block (blocks,)."""
-        return np.asarray(np.mean(self.squares / sigma**2, axis=1) / self.samples)
+        return np.asarray(np.mean((self.squares + self.beyond) / sigma**2, axis=1) / self.samples)
 
     @property
     def relative_error(self) -> float:
@@ -94,16 +95,18 @@ class FrictionTable:
 
     def judge(self, model: FrictionModel, sigma: Array) -> Judged:
         """Fit without each block in turn and return the errors on it."""
-        own, left = self._chosen(model), self._without_rigid(sigma)
-        z = np.zeros(left.b.shape)
-        z[:, own] = non_negative(_part(left.A, own), left.b[:, own], self._bounded[own])
-        whole = left.values(z)
-        found = []
+        whole, found = self.without_each(model, sigma)[1], []
         for among, products in zip(self._places, self.products):
             y = whole[:, among]
             found.append(np.einsum("fi,fi->f", y, (products @ y[..., None])[..., 0]))
-        squares = np.maximum(np.stack(found, axis=1), 0.0)
-        return Judged(squares, self.samples, self._torque_squares)
+        return Judged(np.maximum(np.stack(found, axis=1), 0.0), self.samples, self._torque_squares)
+
+    def without_each(self, model: FrictionModel, sigma: Array) -> tuple[list[Key], Array]:
+        """Fit without each block in turn: (all columns, their values and -1 for the torque (blocks, columns + 1))."""
+        own, left = self._chosen(model), self._without_rigid(sigma)
+        z = np.zeros(left.b.shape)
+        z[:, own] = non_negative(_part(left.A, own), left.b[:, own], self._bounded[own])
+        return self._every, left.values(z)
 
     def deviances(self, models: Sequence[FrictionModel], sigma: Array) -> Array:
         """Return what `judge(model, sigma).deviance(sigma)` is for several models (models, blocks).
@@ -111,8 +114,7 @@ class FrictionTable:
         Columns that all of them have are eliminated once; what differs is then a small problem for each.
         """
         choices, left = [self._chosen(model) for model in models], self._without_rigid(sigma)
-        kinds = {self._bounded[choice].tobytes() for choice in choices}
-        if len(kinds) > 1:  # models of different kinds share nothing
+        if len({self._bounded[choice].tobytes() for choice in choices}) > 1:  # models of different kinds share nothing
             return np.stack([self.judge(model, sigma).deviance(sigma) for model in models])
         own = np.stack(choices)
         shared = np.bincount(own.ravel(), minlength=left.b.shape[1]) == len(own)
@@ -150,11 +152,8 @@ class FrictionTable:
 
     def noise(self, model: FrictionModel) -> Array:
         """Return the noise of each joint (n,) that the model leaves, weights and noise in agreement."""
-        samples = max(1.0, float(self.samples.sum()))
-        scale = np.sqrt(self._torque_squares / samples)
-        sigma = np.where(scale > 0, scale, 1.0)
-        own = self._chosen(model)
-        parts = self._parts(own)
+        samples, parts = max(1.0, float(self.samples.sum())), self._parts(own := self._chosen(model))
+        sigma = np.where((scale := np.sqrt(self._torque_squares / samples)) > 0, scale, 1.0)
         for _ in range(4):
             whole = np.append(self._fitted(own, parts, sigma), -1.0)
             left = np.array([max(0.0, float(whole[at] @ products @ whole[at])) for at, products in parts])
@@ -312,12 +311,16 @@ class RigidColumns:
         along = coordinates(robot, *(list(part.T) for part in moved))
         return cls(tuple(rigid), bare, motion, along, names, columns, tuple(paths))
 
+    @property
+    def edges(self) -> NDArray[np.intp]:
+        """Numbers of the samples that blocks begin with, and one past the last (blocks + 1,)."""
+        return np.linspace(0, len(self.motion), BLOCKS + 1).astype(np.intp)
+
     @cached_property
     def _rows(self) -> NDArray[np.intp]:
         """Numbers of the samples of each block (blocks, most); one past the last fills up."""
-        edges = np.linspace(0, len(self.motion), BLOCKS + 1).astype(int)
-        rows = edges[:-1, None] + np.arange(np.diff(edges).max())
-        return np.where(rows < edges[1:, None], rows, len(self.motion))
+        rows = self.edges[:-1, None] + np.arange(np.diff(self.edges).max())
+        return np.where(rows < self.edges[1:, None], rows, len(self.motion))
 
     def _in_blocks(self, columns: Sequence[Array]) -> Array:
         """Return columns, each (N,), as (blocks, columns, most), zeros at the end of shorter blocks."""
@@ -360,7 +363,10 @@ class RigidColumns:
                         added[row][key] = value
         for width, sharp in enumerate(widths):
             for fall, speed in enumerate(falls):
-                for term, found in self._friction(_needed(usable, width, fall), sharp, speed, loads).items():
+                # terms that change with this width and Stribeck speed; all of them for the first
+                turning = [term for term in usable if width == 0 or term in TURNING]
+                needed = [term for term in turning if fall == 0 or term == "stribeck"]
+                for term, found in self._friction(needed, sharp, speed, loads).items():
                     for name, joint, torques in found:
                         for row, value in torques.items():
                             added[row][Key(name, term, joint, width, fall)] = value
@@ -378,8 +384,7 @@ class RigidColumns:
             whole[:, :size, size:] = np.swapaxes(whole[:, size:, :size], 1, 2)
             products.append(whole)
         keys = tuple((*(Key(name) for name in own), *found) for own, found in zip(self.names, added))
-        samples = (self._rows < len(self.motion)).sum(axis=1).astype(float)
-        return FrictionTable(keys, tuple(products), samples, tuple(added))
+        return FrictionTable(keys, tuple(products), np.diff(self.edges).astype(float), tuple(added))
 
     def _friction(
         self, terms: Sequence[str], sharp: Array, speed: Array, loads: Array | None
@@ -418,8 +423,3 @@ class RigidColumns:
         for joint, ratio in ratios.items():
             torque[joint] = ratio * value
         return {row: value for row, value in enumerate(self.coordinates.project(torque)) if np.any(value)}
-
-
-def _needed(terms: Sequence[str], width: int, fall: int) -> list[str]:
-    """Return the terms that change with this width and Stribeck speed; all of them for the first."""
-    return [term for term in terms if (width == 0 or term in TURNING) and (fall == 0 or term == "stribeck")]
