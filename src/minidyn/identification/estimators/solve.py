@@ -142,16 +142,17 @@ def repeated_variance(folds: Sequence[Fold]) -> float:
     return max(1.0, found / expected) if expected > 0 else 1.0
 
 
-def with_model_error(found: Solution) -> Solution:
+def with_model_error(found: Solution, counted: bool = False) -> Solution:
     """Return a solution whose covariance holds what the model lacks: what another run of the robot would show.
 
     Sums over blocks hold errors that last as long as a block. What friction lacks goes on with the motion: it pulls the
     parameters of this run one way and those of the next another, and one run has one of each. But its stretches differ,
     too. By how much they foretell each other worse than noise explains is `repeated_variance`, a part of which blocks
     have seen already. The root of it is left over for presliding, Stribeck friction and ripple that a model lacks, and
-    next to nothing for models that lack nothing (benchmarks/between_runs.py).
+    next to nothing for models that lack nothing (benchmarks/between_runs.py). Where it is known what the model lacks,
+    and `counted` as a bias, it does not count twice.
     """
-    factor = repeated_variance(found.folds()) ** _UNSEEN
+    factor = 1.0 if counted else repeated_variance(found.folds()) ** _UNSEEN
     return replace(found, covariance=found.covariance * factor, settings={**found.settings, "model_error": factor})
 
 

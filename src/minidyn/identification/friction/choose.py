@@ -28,6 +28,7 @@ from minidyn.identification.estimators.solve import with_model_error
 from minidyn.identification.friction.last_terms import (
     along,
     friction_missing,
+    lacking,
     predicts_better,
     torque_of,
     with_breakaway,
@@ -88,6 +89,7 @@ class FrictionChoice:
     columns: RigidColumns | None = None  # along samples of the recording; None where none were needed
     settings: Mapping[str, Any] = field(default_factory=dict)  # what was tried, for records
     notices: tuple[Notice, ...] = ()  # what a reader should know
+    lacks: Array | float = 0.0  # change of base parameters (b,) with presliding that data show and nobody asked for
 
     def fit(self, estimator: Callable[[Robot], Solution]) -> Settled[Solution]:
         """Return the solution of an estimator; where friction grows with loads, repeated until they settle.
@@ -108,12 +110,14 @@ class FrictionChoice:
 
         The cut-off, Hz, is that of the torque's low-pass; where columns are filtered alike, a given width is right.
         """
-        found = with_model_error(found)
+        found = with_model_error(found, counted=bool(np.any(self.lacks)))
         if self.columns is None:
             return found
         chosen = "sign_width" in self.settings
         smear_at = float(cutoff) if isinstance(cutoff, int | float) and (chosen or not filtered) else None
         smeared = reversal_covariance(self.robot, self.base, self.columns, found.sigma, smear_at, chosen)
+        # a fit without it is off by that: mean squares of an error are its variance and the square of its bias
+        smeared += np.outer(self.lacks, self.lacks)
         # what reversals are like is of the robot: another log is off alike
         return replace(found, covariance=found.covariance + smeared, shared=smeared)
 
@@ -220,7 +224,8 @@ def choose_friction(
     falls = [known] if known.any() else [ratio * speeds for ratio in _FALLS]
     rigid = [name for name in base.kept if robot.layout.column(name).is_rigid]
     remembers = bool(memory_columns(robot))
-    paths = paths_of(robot, recording, _step(recording)) if remembers or (auto and memory) else ()
+    remembers |= memory if auto else isinstance(recording, Recording)  # of named terms: what presliding would change
+    paths = paths_of(robot, recording, _step(recording)) if remembers else ()
     robot = seen_through(robot, cutoff)
     smeared = _typical(robot, motion.ddq) / (2 * np.pi * cutoff) ** 2 if isinstance(cutoff, float) else 0.0 * speeds
     own = {term for drive in drives for term in drive.friction}
@@ -243,9 +248,8 @@ def choose_friction(
 
     found = completed()
     tried = [one for one in found.settings.get("friction_tried", ()) if one["taken"] and one["gain"] > _HIDE]
-    if any(
-        one["added"][0] in ALIASES["ripple"] for one in tried
-    ):  # waves hid smaller effects, and widths and travels stood in for them
+    if any(one["added"][0] in ALIASES["ripple"] for one in tried):
+        # waves hid smaller effects, and widths and travels stood in for them
         again = completed(torque_of(found, ALIASES["ripple"]))
         found = again if predicts_better(again, found) else found
     chosen = robot.with_drives(friction=found.terms) if auto else robot
@@ -274,15 +278,10 @@ def choose_friction(
         columns = replace(columns, motion=replace(motion, states=np.stack(states, axis=1)))
     if parameters is not None:
         parameters = _carried(parameters, robot.with_drives(friction=()), chosen, 0.0)
-    choice = FrictionChoice(
-        chosen,
-        # how sharply friction reverses does not change what can be identified
-        replace(base, robot=chosen) if same else base_parameters(chosen),
-        parameters,
-        columns,
-        found.settings,
-        found.notices,
-    )
+    # how sharply friction reverses does not change what can be identified
+    base = replace(base, robot=chosen) if same else base_parameters(chosen)
+    lacks = lacking(found, base) if found.richer is not None else 0.0
+    choice = FrictionChoice(chosen, base, parameters, columns, found.settings, found.notices, lacks)
     return seen(choice, 0.0) if filtered else choice
 
 

@@ -8,7 +8,8 @@ model leaves of the torques shows them as a peak of its spectrum over the positi
 of the order are columns, and again in proportion to the speed: amplitudes may grow with it.
 
 Both are added where they predict held-out blocks of time better, joint by joint; multiples one after the other, then
-how they grow. And where no terms were asked for: whether any are missing.
+how they grow. And where no terms were asked for: whether any are missing; where others were: what presliding would
+change.
 """
 
 from __future__ import annotations
@@ -247,6 +248,21 @@ def predicts_better(found: Found, other: Found) -> bool:
     sigma = other.last[2]
     then, now = (float(np.mean(one.last[0].judge(one.last[1], sigma).deviance(sigma))) for one in (found, other))
     return then < (1.0 - LEAST_GAIN) * now
+
+
+def lacking(found: Found, base: BaseMap) -> Array:
+    """Return by how much base parameters (b,) would change with presliding that the data show and nobody asked for.
+
+    Zeros where they do not show it. Its size counts as Coulomb friction, which it is for a drive that slides on.
+    """
+    change, (table, model, sigma) = dict.fromkeys(base.kept, 0.0), found.last
+    if found.richer is not None and found.richer[1].terms != model.terms:
+        for sign, (where, which) in ((-1.0, (table, model)), (1.0, found.richer)):
+            for key, value in zip(*where.fit(which, sigma)):
+                name = key.name.replace(FRICTION["presliding"], FRICTION["coulomb"])
+                change |= {name: change[name] + sign * float(value)} if name in change else {}
+    values = np.array(list(change.values()))
+    return values if base.mixing is None else np.asarray(base.mixing @ values, dtype=float)
 
 
 def friction_missing(robot: Robot, base: BaseMap, motion: Samples, speeds: Array) -> tuple[Notice, ...]:

@@ -56,6 +56,8 @@ class Found:
     decays: Array  # travels of each joint's breakaway (joints,), NaN where it has none
     at: Callable[[Array], FrictionTable]  # the same table with other smoothing widths (joints,)
     waves: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)  # of ripple: which joints have each term
+    # what presliding, which was not asked for, makes of `last` where held-out blocks ask for it
+    richer: tuple[FrictionTable, FrictionModel] | None = None
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,11 @@ class Search:
             self.every = model.terms
         if self.columns.paths and (self.add or "presliding" in self.own):
             table, model, sigma = self._remembering(table, model, sigma)
+        richer: tuple[FrictionTable, FrictionModel] | None = None
+        if self.columns.paths and not self.add and "presliding" not in self.own:
+            kept = self.widths, self.every
+            richer = self._remembering(table, model, sigma)[:2]
+            (self.widths, self.every), self.travels = kept, []
         if "load" in model.terms:
             table = self._settled(table, model)
         judged = table.judge(model, sigma)
@@ -154,20 +161,12 @@ class Search:
             if names:
                 text = f"friction: no load friction at {', '.join(names)}, whose load changes by less than the noise"
                 notices.append(UNLOADED(text, joints=names))
+        none = np.full(len(self.robot.joints), np.nan)
+        sizes = self.widths[0], self.falls[model.fall], self.travels[0] if self.travels else none
+        loads, last = self.parameters if "load" in model.terms else None, (table, model, sigma)
+        told, flat, at = tuple(notices), np.zeros(len(none)), partial(self._at, model)
         return Found(
-            model.terms,
-            unloaded,
-            self.widths[0],
-            self.falls[model.fall],
-            self.travels[0] if self.travels else np.full(len(self.robot.joints), np.nan),
-            self.parameters if "load" in model.terms else None,
-            self.columns,
-            (table, model, sigma),
-            settings,
-            tuple(notices),
-            np.zeros(len(self.robot.joints)),
-            np.full(len(self.robot.joints), np.nan),
-            partial(self._at, model),
+            model.terms, unloaded, *sizes, loads, self.columns, last, settings, told, flat, none, at, richer=richer
         )
 
     def _at(self, model: FrictionModel, widths: Array) -> FrictionTable:
