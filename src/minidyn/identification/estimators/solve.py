@@ -27,14 +27,14 @@ from minidyn.identification.rows.triangles import Triangles, joined, parts_of
 from minidyn.model.robot import Robot
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.prepare.signals import noise_gain
-from minidyn.recording.recording import SIGNALS
+from minidyn.recording.recording import SIGNALS, Recording
 
 _OPEN = 1e-12  # singular values of the scaled problem below this part of the largest are rounding
 _SHOWN = 6
 _BLOCKS = 30
 _UNSEEN = 0.6  # power of the variance between stretches that blocks within them have not seen
 _POSITIONS = 50  # at which inertias are looked at
-_LOOKED_AT = 20_000  # samples, enough to see how torques scatter
+_LOOKED_AT, _STRETCHES = 20_000, 8  # samples, enough to see how torques scatter; of logs on disk, in so many stretches
 _ROUNDING = 1e-11  # of the longest column: a shorter one vanishes
 _GROWTH, _SINKING = 1.15, 1.3  # changes of the variances below which longer blocks are not worth their scatter
 
@@ -188,7 +188,10 @@ def torque_scatter(
     """
     about: Any = recording.info
     above = about.get("torque_noise")
-    known = remembering(whole, recording).thinned(max(1, len(recording) // _LOOKED_AT))
+    some = recording
+    if not isinstance(some, Recording):
+        some = some.spread(_STRETCHES, _LOOKED_AT // _STRETCHES).load()
+    known = remembering(whole, some).thinned(max(1, len(some) // _LOOKED_AT))
     raw = known.telemetry.get("tau_raw", None if "cutoff" in about else known.tau)
     if known.ddq is None or (raw is None and above is None):
         return {}
