@@ -88,6 +88,7 @@ def case_of(name: str, effect_name: str, seed: int) -> Case:
     motions = motions if effect.motion is None else [effect.motion(motion) for motion in motions]
     torque = planted(effect, true, drawn, motions[0], seconds)
     more = [None if torque is None else along(torque, motion) for motion in motions]
+    more[1] = None if effect.fitted_alone else more[1]
     log = motion_log(file, true, seed, rng, motions[0], seconds, rates=effect.rates, more=more[0])
     other = true if effect.later is None else effect.later(true, drawn)
     t = np.arange(int(10.0 * slow * 250)) / 250.0

@@ -32,6 +32,7 @@ class Effect:
     words: str
     # more torque on the true robot: of the robot, a random generator, and positions and speeds of its first run
     torque: Callable[[md.Robot, Any, Array, Array], Torque] | None = None
+    fitted_alone: bool = False  # whether the test run has none of that torque
     motion: Callable[[Motion], Motion] | None = None  # of both runs
     shown: dict[str, Any] | None = None  # options of the fitted run's fourier motion
     seconds: float = 0.0  # of the fitted run; 0: as healthy logs
@@ -178,6 +179,18 @@ def _flexible(true: md.Robot, rng: Any, q: Array, dq: Array) -> Torque:
     return torque
 
 
+def _warming(true: md.Robot, rng: Any, q: Array, dq: Array) -> Torque:
+    """Friction of 5 to 20 % more than in the end, which falls over a tenth of the run to all of it."""
+    viscous, coulomb, share = values_of(true, "Fv"), values_of(true, "Fc"), rng.uniform(0.05, 0.2)
+    part = np.exp(rng.uniform(np.log(0.1), 0.0))
+
+    def torque(q: Array, dq: Array) -> Array:
+        left = np.exp(-np.arange(len(q)) / (part * len(q)))[:, None] - np.exp(-1.0 / part)
+        return np.asarray(share / (1.0 - np.exp(-1.0 / part)) * left * (viscous * dq + coulomb * soft_sign(true, dq)))
+
+    return torque
+
+
 def _everything(true: md.Robot, rng: Any, q: Array, dq: Array) -> Torque:
     """What an industrial arm has, each smaller than alone."""
     parts = [make(true, rng, q, dq) for make in (_presliding, _stribeck, _ripple, _load)]
@@ -314,6 +327,7 @@ EFFECTS = {
     "load": Effect("friction of 5 to 15 % of the torque at rest", torque=_load),
     "everything": Effect("presliding, and 40 % of Stribeck, ripple and load friction", torque=_everything),
     "drift": Effect("friction 30 % less to more in the test run", later=_warm),
+    "warming": Effect("friction falls by 5 to 20 % during the fitted run", torque=_warming, fitted_alone=True),
     "prior": Effect("a robot file that is wrong by factors", file=_wrong_file),
     "weak": Effect(
         "4 s of small, slow motion", shown={"period": 8.0, "speed": 0.6, "use": 0.25, "harmonics": 3}, seconds=4.0

@@ -395,6 +395,30 @@ def test_terms_are_chosen_where_they_are_and_not_elsewhere() -> None:
         assert validation.relative_error < 0.02
 
 
+def test_friction_that_falls_during_a_log_is_taken_off() -> None:
+    """Grease that warms up: the model has the friction of the log's end, and predicts a warm robot."""
+    truth = rubbing(PLAIN, {"Fc": 4.0, "Fv": 3.0, "Fo": 0.3, "Ia": 0.3}, "two_link", sign_width=0.05)
+    rigid = truth.with_drives(False, ())
+    warm = log(truth, 3, noise=0.02)
+    left = (np.exp(-warm.t / 8.0) - np.exp(-3.0)) / (1.0 - np.exp(-3.0))
+    signals = warm.q, warm.dq, warm.ddq
+    friction = md.inverse_dynamics(truth, *signals) - md.inverse_dynamics(rigid, *signals) - 0.3 - 0.3 * warm.ddq
+    cold = replace(warm, tau=warm.tau + 0.15 * left[:, None] * friction)
+    described = md.load("two_link").with_drives(True)
+    estimate = md.identify(described, cold)
+    assert estimate.settings["warming"]["share"] == pytest.approx(0.15, abs=0.03)
+    assert estimate.settings["warming"]["time"] == pytest.approx(7.2)  # the nearest of those that are tried
+    assert any(notice.code == "friction.warming" for notice in estimate.notices)
+    for symbol, true in (("Fc", 4.0), ("Fv", 3.0)):
+        for joint in (1, 2):
+            assert estimate.parameters[estimate.robot.layout.index(f"{symbol}{joint}")] == pytest.approx(true, rel=0.03)
+    mean = md.identify(described, cold, friction=PLAIN)  # terms that are named are fitted to the log as it is
+    assert "warming" not in mean.settings
+    exact = log(truth, 4)
+    assert md.validate(estimate, exact).relative_error < 0.4 * md.validate(mean, exact).relative_error
+    assert "warming" not in md.identify(described, warm).settings
+
+
 @pytest.mark.parametrize("seed", range(count(3, 30)))
 def test_reversals_are_seen_through_the_low_pass_of_the_torque(seed) -> None:
     """Columns from each sample's own speed and acceleration, against columns that have passed the filter itself."""

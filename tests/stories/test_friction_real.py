@@ -53,5 +53,6 @@ def test_tx40() -> None:
         ready = md.prepare(robot, other, delay=estimate.settings["preparation"]["delay"])
         residual = ready.tau - estimate.predict(ready)  # of the raw torque 15 % lie above the cut-off
         errors[terms] = np.linalg.norm(residual) / np.linalg.norm(ready.tau)
-    assert errors["auto"] < 0.07
+    assert errors["auto"] < 0.0625
+    assert 0.04 < estimate.settings["warming"]["share"] < 0.09  # all drives lose some friction in these five seconds
     assert errors["auto"] < errors[PLAIN]

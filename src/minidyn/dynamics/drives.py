@@ -211,10 +211,19 @@ def memory_columns(robot: Robot) -> list[Column]:
 def drive_paths(robot: Robot, q: Array, joints: Sequence[int]) -> Array:
     """Return the positions (N, k) of the drives of some joints along positions (N, n), rad or m."""
     still = [0.0] * robot.n
-    every = coordinates(robot, list(np.asarray(q, dtype=float).T), still, still).q
-    ratios = [drive_ratios(robot, joint) for joint in joints]
-    paths = [sum(ratio * np.asarray(every[other]) for other, ratio in own.items()) for own in ratios]
-    return np.stack([np.broadcast_to(path, len(q)) for path in paths], axis=1) if paths else np.zeros((len(q), 0))
+    return _of_drives(robot, coordinates(robot, list(np.asarray(q, dtype=float).T), still, still).q, joints, len(q))
+
+
+def drive_rates(robot: Robot, dq: Array, ddq: Array) -> tuple[Array, Array]:
+    """Return speeds and accelerations (N, joints) of all joints' drives from those of the joints (N, n)."""
+    c = coordinates(robot, [np.zeros(len(dq))] * robot.n, list(dq.T), list(ddq.T))
+    every = range(len(robot.joints))
+    return _of_drives(robot, c.dq, every, len(dq)), _of_drives(robot, c.ddq, every, len(dq))
+
+
+def _of_drives(robot: Robot, every: Sequence[Scalar], joints: Sequence[int], samples: int) -> Array:
+    found = [sum(ratio * every[k] for k, ratio in drive_ratios(robot, joint).items()) for joint in joints]
+    return np.stack([np.broadcast_to(one, samples) for one in found], axis=1) if found else np.zeros((samples, 0))
 
 
 def presliding(path: Array, travel: float, start: float = 0.0) -> Array:

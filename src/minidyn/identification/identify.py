@@ -37,7 +37,7 @@ from minidyn.identification.friction.choose import FrictionChoice, choose_fricti
 from minidyn.identification.friction.loads import Step, instead_of_load, settle
 from minidyn.identification.friction.per_log import PER, LogsSolution, solve_per_log
 from minidyn.identification.known_torque import KnownTorqueLike, without_known
-from minidyn.identification.rows.base_rows import Progress, Samples, counted, remembering
+from minidyn.identification.rows.base_rows import Progress, Samples, counted
 from minidyn.model.drives import AUTO, OWN, friction_symbols
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, about_robot_file, info, look
@@ -176,7 +176,7 @@ def identify(
     solve = solve if friction_per is None else partial(solve_per_log, solve)
 
     def estimated(loaded: Robot, choice: FrictionChoice, data: AnyRecording) -> Solution:
-        return solve(loaded, choice.base, remembering(loaded, data), options)
+        return solve(loaded, choice.base, choice.ready(loaded, data), options)
 
     def solved(data: AnyRecording, load: bool = True) -> _Fit:
         choice = choose_friction(model, start, data, friction, load=load, **wish)
@@ -184,7 +184,8 @@ def identify(
         found = widened(choice, settled.made)
         # loads that friction grows with are those of the fit
         fitted = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot))
-        return _Fit(choice, found, delay_notices(fitted, choice.base, remembering(fitted, data), found), settled.doubts)
+        late = delay_notices(fitted, choice.base, choice.ready(fitted, data), found)
+        return _Fit(choice, found, late, settled.doubts)
 
     def widened(choice: FrictionChoice, found: Solution) -> Solution:
         return choice.with_width_uncertainty(found, data.info.get("cutoff"), simulated or estimator.filters_columns)
@@ -285,7 +286,7 @@ def _punctual(robot: Robot, log: AnyRecording, first: _State, solved: Callable[[
         if not late or late[-1].code == DELAY_REMOVED.code:  # none of logs on disk
             break
         fitted = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot))
-        known = cast(Recording, remembering(fitted, data))
+        known = cast(Recording, choice.ready(fitted, data))
         rest, std = whole_delay(fitted, choice.base, known, found, late[-1].data["delay"])
         moved = punctual(robot, log, first[0], delay + rest)
         if moved is None:

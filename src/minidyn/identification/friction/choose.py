@@ -19,9 +19,8 @@ from numpy.typing import ArrayLike
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
-from minidyn.dynamics.drives import drive_ratios, has_load, memory_columns
+from minidyn.dynamics.drives import drive_rates, drive_ratios, has_load, memory_columns
 from minidyn.dynamics.record import STATES
-from minidyn.dynamics.tree import coordinates
 from minidyn.errors import MinidynError, Unsupported
 from minidyn.identification.estimators.method import Solution
 from minidyn.identification.estimators.solve import with_model_error
@@ -33,8 +32,10 @@ from minidyn.identification.friction.last_terms import (
     torque_of,
     with_breakaway,
     with_ripple,
+    with_warming,
+    without_warming,
 )
-from minidyn.identification.friction.loads import Settled, Step, settle
+from minidyn.identification.friction.loads import Settled, Step, carried, settle
 from minidyn.identification.friction.search import Found, Search
 from minidyn.identification.friction.table import BLOCKS, FrictionModel, Key, RigidColumns
 from minidyn.identification.rows.base_rows import DEPARTURES, Samples, departures, paths_of, remembering
@@ -64,6 +65,7 @@ _FINEST = 1.1  # widths are chosen from steps of 17 %: nearer ones are not told 
 _STANDSTILL = 1e-12
 _SLOW, _RESTS, _TIMES_NOISE = 0.05, 0.1, 10.0  # a sharp sign would make friction of the noise of joints that rest
 _TIMES_SMEARED = 3.0  # the travel over which a low-pass spreads a reversal: presliding over less cannot be told from it
+_FALLEN = 0.005  # of the friction: what falls by less during a log is not asked for
 _HIDE = 0.25  # of the held-out squares: waves that large are taken off before other terms are chosen again
 _HIGHEST_ORDER = 500.0  # waves over 2 pi rad or m
 _LOADED = 100_000  # samples that are read at once to look for breakaway; longer logs are not asked
@@ -90,6 +92,13 @@ class FrictionChoice:
     settings: Mapping[str, Any] = field(default_factory=dict)  # what was tried, for records
     notices: tuple[Notice, ...] = ()  # what a reader should know
     lacks: Array | float = 0.0  # change of base parameters (b,) with presliding that data show and nobody asked for
+    warming: Array | None = None  # torque (N, n) along the samples of columns that a cold beginning has more
+
+    def ready(self, robot: Robot, recording: AnyRecording) -> AnyRecording:
+        """Return what is fitted to: states of the robot's drives known, the friction of a cold beginning taken off."""
+        if self.warming is not None and self.columns is not None and isinstance(recording, Recording):
+            recording = without_warming(recording, self.columns.motion.t, self.warming)
+        return remembering(robot, recording)
 
     def fit(self, estimator: Callable[[Robot], Solution]) -> Settled[Solution]:
         """Return the solution of an estimator; where friction grows with loads, repeated until they settle.
@@ -238,8 +247,7 @@ def choose_friction(
     def completed(waves: Array | None = None) -> Found:
         """Return what is found without waves (N, n) that are known, and anew the waves themselves."""
         rest = motion if waves is None else replace(motion, tau=motion.tau - waves)
-        least = _TIMES_SMEARED * smeared
-        found = Search(robot, rigid, rest, sharp, falls, auto, not fixed, load, paths, least).run()
+        found = Search(robot, rigid, rest, sharp, falls, auto, not fixed, load, paths, _TIMES_SMEARED * smeared).run()
         if whole is not None and rests:
             found = with_breakaway(found, robot, whole, _step(recording), "breakaway" in own)
         found = found if waves is None else along(found, motion)
@@ -252,6 +260,8 @@ def choose_friction(
         # waves hid smaller effects, and widths and travels stood in for them
         again = completed(torque_of(found, ALIASES["ripple"]))
         found = again if predicts_better(again, found) else found
+    if auto and isinstance(recording, Recording) and len(recording.starts) == 1 and _falls(found):
+        found = with_warming(found)
     chosen = robot.with_drives(friction=found.terms) if auto else robot
     chosen = chosen.with_drives(sign_width=found.sign_width)
     if "stribeck" in found.terms:
@@ -272,16 +282,16 @@ def choose_friction(
     parameters, columns, remembered = found.parameters, found.columns, memory_columns(chosen)
     if any(column.symbol == BREAKAWAY for column in remembered):
         known = remembering(chosen, recording).thinned(_step(recording)).telemetry[STATES]
-        columns = replace(columns, motion=replace(motion, states=known))
+        columns = replace(columns, motion=replace(columns.motion, states=known))
     elif remembered and paths:
         states = [paths[column.joint].presliding(float(found.travel[column.joint])) for column in remembered]
-        columns = replace(columns, motion=replace(motion, states=np.stack(states, axis=1)))
+        columns = replace(columns, motion=replace(columns.motion, states=np.stack(states, axis=1)))
     if parameters is not None:
-        parameters = _carried(parameters, robot.with_drives(friction=()), chosen, 0.0)
+        parameters = carried(parameters, robot.with_drives(friction=()), chosen, 0.0)
     # how sharply friction reverses does not change what can be identified
     base = replace(base, robot=chosen) if same else base_parameters(chosen)
     lacks = lacking(found, base) if found.richer is not None else 0.0
-    choice = FrictionChoice(chosen, base, parameters, columns, found.settings, found.notices, lacks)
+    choice = FrictionChoice(chosen, base, parameters, columns, found.settings, found.notices, lacks, found.warming)
     return seen(choice, 0.0) if filtered else choice
 
 
@@ -291,29 +301,33 @@ def _orders(robot: Robot, found: Found, filtered: Array | None, named: bool) -> 
     What a low-pass took off them (N, n) shows it, too. Zero where there is none; where ripple was asked for by name,
     the order that the file has or, where it has none, the gear ratio.
     """
-    (table, model, sigma), columns = found.last, found.columns
-    values = dict(zip(*table.fit(model, sigma)))
-    orders = np.zeros(len(robot.joints))
+    orders, columns = np.zeros(len(robot.joints)), found.columns
+    left = _left(found)[0] + (0.0 if filtered is None else filtered)
     for row, joint in enumerate(robot.independent):
         known = robot.joints[joint].drive
-        friction = table.friction[row]
-        left = columns.motion.tau[:, row] - columns.columns[row] @ [values[Key(name)] for name in columns.names[row]]
-        left = (
-            left
-            + (0.0 if filtered is None else filtered[:, row])
-            - sum(values[key] * friction[key] for key in friction.keys() & values.keys())
-        )
         path = sum(ratio * columns.coordinates.q[other] for other, ratio in drive_ratios(robot, joint).items())
-        orders[joint] = known.ripple_order or standing_wave(np.asarray(path), left, _HIGHEST_ORDER)
+        orders[joint] = known.ripple_order or standing_wave(np.asarray(path), left[:, row], _HIGHEST_ORDER)
         if named and not orders[joint]:
             orders[joint] = abs(known.gear_ratio) if abs(known.gear_ratio) > 1.0 else RIPPLE_ORDER
     return orders
 
 
-def _carried(values: Array, before: Robot, after: Robot, unknown: float = np.nan) -> Array:
-    """Return parameters of one robot in the order of another that has other drive terms."""
-    old = before.layout
-    return np.array([values[old.index(name)] if name in old else unknown for name in after.parameter_names])
+def _left(found: Found) -> tuple[Array, Array]:
+    """Return what a model leaves of the torques (N, n), and its friction (N, n)."""
+    (table, model, sigma), columns = found.last, found.columns
+    values, friction = dict(zip(*table.fit(model, sigma))), np.zeros_like(columns.motion.tau)
+    rigid = [part @ [values[Key(name)] for name in own] for part, own in zip(columns.columns, columns.names)]
+    for row, own in enumerate(table.friction):
+        friction[:, row] += sum(values[key] * own[key] for key in own.keys() & values.keys())
+    return columns.motion.tau - np.stack(rigid, axis=1) - friction, friction
+
+
+def _falls(found: Found) -> bool:
+    """Whether the first half of a log shows more friction than the second, by a share that is worth asking for."""
+    left, friction = (part / found.last[2] for part in _left(found))
+    parts = [(left[part], friction[part]) for part in (slice(None, len(left) // 2), slice(len(left) // 2, None))]
+    first, second = (float(np.sum(rest * own) / max(np.sum(own**2), 1e-300)) for rest, own in parts)
+    return first - second > _FALLEN
 
 
 def _without(robot: Robot, left_out: str, joints: Iterable[int]) -> Robot:
@@ -344,18 +358,8 @@ def _step(recording: AnyRecording) -> int:
 
 def _typical(robot: Robot, rates: Array) -> Array:
     """Return the root mean square of each joint's drive (joints,), of speeds or accelerations; 1 where it rests."""
-    dq = np.zeros((len(rates), len(robot.joints)))
-    for index, joint in enumerate(robot.joints):
-        terms = joint.follows.terms if joint.follows is not None else ((joint.name, 1.0),)
-        for name, ratio in terms:
-            if name in robot.joint_names:
-                dq[:, index] += ratio * rates[:, robot.joint_names.index(name)]
-    found = np.ones(len(robot.joints))
-    for index in range(len(robot.joints)):
-        v = sum(ratio * dq[:, other] for other, ratio in drive_ratios(robot, index).items())
-        size = float(np.sqrt(np.mean(np.square(v))))
-        found[index] = size if size > 0 else 1.0
-    return found
+    sizes = np.sqrt(np.mean(drive_rates(robot, rates, rates)[0] ** 2, axis=0))
+    return np.where(sizes > 0, sizes, 1.0)
 
 
 def reversal_covariance(
@@ -412,13 +416,10 @@ def reversal_covariance(
 
 def smeared_speeds(robot: Robot, motion: Samples, cutoff: float) -> Array:
     """Return the speed (joints,) of each drive over which a low-pass spreads a reversal; 0 where there is none."""
-    c = coordinates(robot, list(motion.q.T), list(motion.dq.T), list(motion.ddq.T))
+    speeds, accelerations = drive_rates(robot, motion.dq, motion.ddq)
     found = np.zeros(len(robot.joints))
-    for index in range(len(robot.joints)):
-        ratios = drive_ratios(robot, index)
-        speed = np.broadcast_to(sum(ratio * c.dq[other] for other, ratio in ratios.items()), len(motion))
+    for index, speed in enumerate(speeds.T):
         turning = np.flatnonzero(np.diff(np.sign(speed)) != 0)
         if len(turning):
-            acceleration = np.broadcast_to(sum(ratio * c.ddq[other] for other, ratio in ratios.items()), len(motion))
-            found[index] = float(np.sqrt(np.mean(acceleration[turning] ** 2))) / (2 * np.pi * cutoff)
+            found[index] = float(np.sqrt(np.mean(accelerations[turning, index] ** 2))) / (2 * np.pi * cutoff)
     return found

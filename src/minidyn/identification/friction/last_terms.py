@@ -10,6 +10,9 @@ of the order are columns, and again in proportion to the speed: amplitudes may g
 Both are added where they predict held-out blocks of time better, joint by joint; multiples one after the other, then
 how they grow. And where no terms were asked for: whether any are missing; where others were: what presliding would
 change.
+
+Grease that warms up during a log loses friction. What the beginning of the log has more of it is taken off where that
+predicts held-out blocks better: the model is then that of the robot at the log's end, not of a mean that it never was.
 """
 
 from __future__ import annotations
@@ -38,10 +41,11 @@ from minidyn.model.drives import (
     friction_symbols,
 )
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, act, info
+from minidyn.notices import Notice, act, info, look
 from minidyn.recording.recording import Recording
 
 _DECAYS = (1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2)  # rad or m, over which breakaway may decay
+_WARMING = (0.1, 0.3, 1.0)  # of the log's time, over which friction may fall
 _FINER = (2.0, 1.4, 1.2)  # factors between the travels and widths that are tried around the best
 
 SHOWN = info("friction.ripple", "Gears whose ripple was found in the torques and is in the model, and what it brings.")
@@ -52,6 +56,12 @@ MISSING = act(
 )
 DECAYS = info(
     "friction.breakaway", "Drives with more friction after rests, over which travel, and what that term brings."
+)
+
+WARMED = look(
+    "friction.warming",
+    "Friction fell while the log was recorded, as when grease warms up; what its beginning had more was taken off.",
+    "The model is that of the robot at the log's end. Let the robot warm up before it is recorded.",
 )
 
 
@@ -126,6 +136,53 @@ def with_breakaway(found: Found, robot: Robot, recording: Recording, every: int,
     last = wider, option, wider.noise(option)
     more: dict[str, Any] = {"last": last, "settings": settings, "notices": (*found.notices, notice)}
     return replace(found, terms=option.terms, decays=travels, sign_width=sharp, **more)
+
+
+def with_warming(found: Found) -> Found:
+    """Return a choice that says how much more friction the beginning of a log has, where that predicts better.
+
+    One share for all drives: friction falls exponentially from (1 + share) times what it is at the end. A joint alone
+    may fall for other reasons. The log is one run.
+    """
+    (table, model, sigma), motion, key = found.last, found.columns.motion, Key("warming", "warming", 0)
+    option, before = replace(model, terms=(*model.terms, "warming")), table.judge(model, sigma)
+    falling = [term for term in model.terms if term not in ("offset", "load", *ALIASES["ripple"])]
+    friction, length = torque_of(found, falling), float(motion.t[-1] - motion.t[0])
+
+    def more(time: float) -> Array:
+        """Return what the beginning has more (N, n), of a share of 1: 0 at the end."""
+        last = np.exp(-length / time)
+        return np.asarray(friction * ((np.exp((motion.t[0] - motion.t) / time) - last) / (1.0 - last))[:, None])
+
+    def widened(time: float) -> FrictionTable:
+        columns = more(time).T
+        return found.columns.tabled([{**own, key: column} for own, column in zip(table.friction, columns)])
+
+    tables = {share * length: widened(share * length) for share in _WARMING}
+    judged = {time: wider.judge(option, sigma) for time, wider in tables.items()}
+    time, after = min(judged.items(), key=lambda one: float(np.mean(one[1].deviance(sigma))))
+    entry = _gain(model.terms, ["warming"], before, after, sigma, False)
+    settings = {**found.settings, "friction_tried": [*found.settings.get("friction_tried", ()), entry]}
+    if not entry["taken"]:
+        return replace(found, settings=settings)
+    share = float(dict(zip(*tables[time].fit(option, sigma)))[key])
+    text = (
+        f"friction fell while the log was recorded, from {100 * share:.2g} % more than at its end, over about "
+        f"{time:.2g} s; the model is that of the end. Error in held-out blocks of time "
+        f"{100 * before.relative_error:.3g} % as it is, {100 * after.relative_error:.3g} % without what was more"
+    )
+    notice = WARMED(text, share=share, time=time, before=before.relative_error, after=after.relative_error)
+    settings |= {"warming": {"share": share, "time": time}, "friction_error": after.relative_error}
+    off = share * more(time)
+    found = along(found, replace(motion, tau=motion.tau - off))
+    return replace(found, settings=settings, notices=(*found.notices, notice), warming=off)
+
+
+def without_warming(recording: Recording, t: Array, off: Array) -> Recording:
+    """Return a recording without the torque (N, n) at times t (N,) that its beginning has more."""
+    more = np.stack([np.interp(recording.t, t, torque) for torque in off.T], axis=1)
+    raw = {name: values - more for name, values in recording.telemetry.items() if name == "tau_raw"}
+    return replace(recording, tau=np.asarray(recording.tau) - more, telemetry={**recording.telemetry, **raw})
 
 
 def _gain(

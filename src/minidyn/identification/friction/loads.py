@@ -152,3 +152,9 @@ def _load_change(robot: Robot, motion: Samples, before: Array, after: Array) -> 
             change = loads[1][:, column.joint] - loads[0][:, column.joint]
             found[:, robot.independent.index(column.joint)] = after[column.index] * change
     return found
+
+
+def carried(values: Array, before: Robot, after: Robot, unknown: float = np.nan) -> Array:
+    """Return parameters of one robot in the order of another that has other drive terms."""
+    old = before.layout
+    return np.array([values[old.index(name)] if name in old else unknown for name in after.parameter_names])

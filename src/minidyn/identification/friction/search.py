@@ -58,6 +58,7 @@ class Found:
     waves: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)  # of ripple: which joints have each term
     # what presliding, which was not asked for, makes of `last` where held-out blocks ask for it
     richer: tuple[FrictionTable, FrictionModel] | None = None
+    warming: Array | None = None  # torque (N, n) that a cold beginning has more; None: none was found
 
 
 @dataclass(frozen=True)
@@ -350,8 +351,7 @@ class Search:
         """Return what predicts best, or the first that is worse by no more than chance, and than is worth a term."""
         if len(options) == 1:
             return options[0]
-        found = table.deviances(options, sigma)
-        worse = found - (best := found[np.argmin(found.mean(axis=1))])
+        worse = (found := table.deviances(options, sigma)) - (best := found[np.argmin(found.mean(axis=1))])
         chance = np.std(worse, axis=1, ddof=1) / np.sqrt(worse.shape[1])
         bound = first * np.minimum(chance, LEAST_GAIN / len(sigma) * best.mean())
         return options[int(np.argmax(worse.mean(axis=1) <= bound))]

@@ -35,6 +35,7 @@ TURNING = ("coulomb", "stribeck", "sqrt", "quadratic", "asymmetric", "load", "ow
 """Terms that depend on the smoothing width."""
 
 TERMS_OF = {symbol: term for term, symbol in FRICTION.items()}
+_SIGNED = {term for term, symbol in FRICTION.items() if symbol not in NON_NEGATIVE} | set(ALIASES["curve"])
 
 
 class Key(NamedTuple):
@@ -214,8 +215,7 @@ class FrictionTable:
         Knees of the curve may be (`consistency/certificate.py`), and so may Stribeck's term in the end; while terms are
         chosen it may not: a wide one would stand in for a knee, and the fall that it is for would be missed.
         """
-        own = [key.term for key in self._every[self._rigid :]]
-        return np.array([FRICTION[term] in NON_NEGATIVE and term not in ALIASES["curve"] for term in own], dtype=bool)
+        return np.array([key.term not in _SIGNED for key in self._every[self._rigid :]], dtype=bool)
 
     @cached_property
     def _latest(self) -> dict[bytes, _Friction]:
@@ -373,7 +373,7 @@ class RigidColumns:
         return self.tabled(added)
 
     def tabled(self, added: Sequence[dict[Key, Array]]) -> FrictionTable:
-        """Return the table with these columns (N,) of friction for each joint; ripple (`ripple.py`) adds to them."""
+        """Return the table with these columns (N,) of friction for each joint; `last_terms.py` adds to them."""
         products = []
         for row, (extra, (own, rigid)) in enumerate(zip(added, self._own)):
             E, size = self._in_blocks([*extra.values(), self.motion.tau[:, row]]), rigid.shape[1]
