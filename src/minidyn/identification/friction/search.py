@@ -301,7 +301,7 @@ class Search:
 
     def _gain(self, group: tuple[str, ...], option: FrictionModel, judged: Judged, now: Array, sigma: Array) -> _Tried:
         """Return by how much a group of terms lowers the held-out squares (blocks,) of now."""
-        gains = (now - judged.deviance(sigma)) / float(np.mean(now))
+        gains = (now - judged.deviance(sigma)) / max(float(np.mean(now)), 1e-300)  # exact data leave nothing
         spread = float(np.std(gains, ddof=1) / np.sqrt(len(gains)))
         return _Tried(group, option, judged.relative_error, float(np.mean(gains)), spread, judged.deviance(sigma))
 
