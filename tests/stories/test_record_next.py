@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import minidyn as md
 from minidyn.app.cli.main import main
-from minidyn.identification.diagnostics.excitation import std_after
+from minidyn.app.report.facts import std_after
 from report_cases import small_estimate
 
 

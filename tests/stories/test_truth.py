@@ -6,7 +6,6 @@ import re
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -52,24 +51,45 @@ def test_friction_terms_do_not_stand_in_for_something_else(
     assert np.linalg.norm(found.predicted - case.exact) < most * np.linalg.norm(case.exact)
 
 
-@pytest.mark.parametrize("terms", ["auto", truth.PLAIN])
-@pytest.mark.parametrize("delay", [0.012, 0.0])
-def test_presliding_neither_hides_a_delay_nor_looks_like_one(
-    delay: float, terms: str | tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def late(log: Any, _: Any) -> Any:
-        tau = np.column_stack([np.interp(log.t - delay, log.t, column) for column in log.tau.T])
-        return replace(log, tau=tau)
+def late_case(robot: str, effect: str, seed: int, delay: float, folder: Path) -> tuple[truth.Case, md.Recording]:
+    """Return a case whose torques are late, s, and its log."""
+    case = truth.case_of(robot, effect, seed)
+    tau = np.column_stack([np.interp(case.log.t - delay, case.log.t, column) for column in case.log.tau.T])
+    log = replace(case.log, tau=tau) if delay else case.log
+    return case, md.read_recording(log.save(folder / "log.npz"), log.file)
 
-    effect = replace(truth_effects.EFFECTS["presliding"], log=late)
-    monkeypatch.setitem(truth_effects.EFFECTS, "both", effect)
-    case = truth.case_of("two_link", "both", 204)
-    recording = md.read_recording(case.log.save(tmp_path / "log.npz"), case.log.file)
-    estimate = md.identify(case.log.file, recording, consistent=False, friction=terms)
-    found = estimate.settings["preparation"].get("delay", 0.0)
-    assert abs(found - delay) < (0.001 if terms == "auto" else 0.003)  # plain terms lack what their residuals hold
+
+# presliding lags behind as if torques were late, and may hide it; friction of the load changes as gravity does
+LATE: list[tuple[str, str, int, str | tuple[str, ...], float, float]] = [
+    ("two_link", "presliding", 204, "auto", 0.012, 0.0011),
+    ("two_link", "load", 4, truth.PLAIN, 0.0, 0.0),
+    ("two_link", "load", 4, truth.PLAIN, 0.012, 0.002),
+    ("two_link", "presliding", 204, truth.PLAIN, 0.012, 0.003),
+    ("two_link", "presliding", 204, truth.PLAIN, 0.0, 0.0),
+    ("two_link", "everything", 4, truth.PLAIN, 0.0, 0.0),
+    ("ur5e", "presliding", 10, "auto", 0.012, 0.0005),
+]
+
+
+@pytest.mark.parametrize(("robot", "effect", "seed", "terms", "delay", "most"), LATE)
+def test_friction_neither_hides_a_delay_nor_looks_like_one(
+    robot: str, effect: str, seed: int, terms: str | tuple[str, ...], delay: float, most: float, tmp_path: Path
+) -> None:
+    case, log = late_case(robot, effect, seed, delay, tmp_path)
+    estimate = md.identify(case.log.file, log, consistent=False, friction=terms)
+    assert abs(estimate.settings["preparation"].get("delay", 0.0) - delay) <= most
+    told = [notice.code for notice in estimate.notices if "delay" in notice.code]
+    assert told == (["prepare.delay", "identify.delay_removed"] if delay else [])
     if terms == "auto":
         assert np.linalg.norm(estimate.predict(case.test) - case.exact) < 0.004 * np.linalg.norm(case.exact)
+
+
+def test_noise_of_accelerations_does_not_make_a_delay_look_smaller(tmp_path: Path) -> None:
+    case, log = late_case("two_arm", "none", 308, 0.012, tmp_path)  # slow, so that accelerations are small
+    kept = md.prepare(case.log.file, log, delay=0.0)
+    estimate = md.identify(case.log.file, kept, consistent=False, friction=truth.PLAIN)
+    [told] = [notice.data for notice in estimate.notices if notice.code == "identify.torque_delay"]
+    assert abs(told["delay"] - 0.012) < 2.5 * told["std"] < 0.002
 
 
 def test_joints_whose_presliding_the_filter_hides_have_their_width_back(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from minidyn.formats.load import as_robot
 from minidyn.graph.targets.cuda.kernel import require_device
 from minidyn.identification.consistency.consistency import consistent_model
 from minidyn.identification.consistency.prior import DISTANCES, Prior, as_prior, knows_a_body, prior_parameters
-from minidyn.identification.diagnostics.excitation import DELAY_REMOVED, delay_notices, excitation_notices, whole_delay
+from minidyn.identification.diagnostics import excitation
 from minidyn.identification.diagnostics.plausible import has_enough, mass_notices, require_meaning, scale_notices
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.method import Method, Options, Solution
@@ -184,7 +184,7 @@ def identify(
         found = widened(choice, settled.made)
         # loads that friction grows with are those of the fit
         fitted = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot))
-        late = delay_notices(fitted, choice.base, choice.ready(fitted, data), found)
+        late = excitation.delay_notices(fitted, choice.base, choice.ready(fitted, data), found)
         return _Fit(choice, found, late, settled.doubts)
 
     def widened(choice: FrictionChoice, found: Solution) -> Solution:
@@ -234,7 +234,7 @@ def identify(
     choice, (found, beta, parameters, covariance, of_log, bounds, weight) = fit.choice, made
     fitted = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot))
     notices += [*more, *about_robot_file(robot.notices), *choice.notices, *doubts, *found.notices]
-    notices += [*fit.late, *excitation_notices(fitted, choice.base, found)]
+    notices += [*fit.late, *excitation.excitation_notices(fitted, choice.base, found)]
     settings: dict[str, Any] = {"method": method, "samples": len(data)}
     if preparation := without_sketch(data.info):
         settings["preparation"] = preparation  # validation prepares raw recordings alike
@@ -281,19 +281,25 @@ _State: TypeAlias = tuple[AnyRecording, list[Notice], _Fit]
 def _punctual(robot: Robot, log: AnyRecording, first: _State, solved: Callable[[AnyRecording], _Fit]) -> _State:
     """Return data, notices and the fit without the delay that fits show, where residuals are smaller without it."""
     best, delay, least = first, 0.0, 0.0
+
+    def known(data: AnyRecording, fit: _Fit) -> tuple[Robot, BaseMap, Recording]:
+        fitted = fit.choice.robot.with_parameters(lifted(fit.choice.base, fit.found.beta, fit.choice.robot))
+        return fitted, fit.choice.base, cast(Recording, fit.choice.ready(fitted, data))
+
     for _ in range(_ROUNDS):
-        data, _, (choice, found, late, _) = best
-        if not late or late[-1].code == DELAY_REMOVED.code:  # none of logs on disk
+        data, late, fit = best[0], best[2].late, best[2]
+        if not late or late[-1].code == excitation.DELAY_REMOVED.code:  # none of logs on disk
             break
-        fitted = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot))
-        known = cast(Recording, choice.ready(fitted, data))
-        rest, std = whole_delay(fitted, choice.base, known, found, late[-1].data["delay"])
+        rest, std = excitation.whole_delay(*known(data, fit), fit.found, late[-1].data["delay"])
         moved = punctual(robot, log, first[0], delay + rest)
         if moved is None:
             break
         again = solved(moved)
-        # as likelihood counts joints: with a delay and without one, the friction of one of them may be another
-        fall = 1.0 - float(np.exp(np.mean(np.log(again.found.sigma / first[2].found.sigma))))
+        # judged where drives slide: at reversals other friction may have been found, which hides a delay. And as
+        # likelihood counts joints: with a delay and without one, the friction of one of them may be another
+        both = (first[0], first[2]), (moved, again)
+        noise = [excitation.sliding_noise(*known(*one), one[1].found.beta) for one in both]
+        fall = 1.0 - float(np.exp(np.mean(np.log(noise[1] / noise[0]))))
         if not fall > least:
             break
         delay, least = delay + rest, fall
@@ -301,7 +307,7 @@ def _punctual(robot: Robot, log: AnyRecording, first: _State, solved: Callable[[
             f"torques were {1e3 * abs(delay):.2g} ms {'late' if delay > 0 else 'early'} against positions (± "
             f"{1e3 * std:.1g} ms) and were moved; residuals are {100 * fall:.2g} % smaller"
         )
-        removed = DELAY_REMOVED(text, delay=delay, std=std, share=late[-1].data["share"], fall=fall)
+        removed = excitation.DELAY_REMOVED(text, delay=delay, std=std, share=late[-1].data["share"], fall=fall)
         best = moved, list(moved.notices), again._replace(late=[removed, *again.late])
     return best
 

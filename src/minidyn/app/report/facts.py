@@ -7,14 +7,19 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from minidyn.arrays import Array
+from minidyn.base.base_map import BaseMap
+from minidyn.dynamics.functions import base_regressor
 from minidyn.errors import MinidynError
 from minidyn.identification.consistency.certificate import Certificate
-from minidyn.identification.diagnostics.excitation import std_after
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.validate import Validation
 from minidyn.identification.verdict import Limits, Verdict, judge, test_error, unseen
+from minidyn.model.robot import Robot
 from minidyn.recording.recording import Recording
+from minidyn.simulation.trajectory import fourier
 
 if TYPE_CHECKING:
     from minidyn.control.momentum_observer import Observer
@@ -29,6 +34,11 @@ from types import MappingProxyType
 from minidyn.display import Html, tag
 from minidyn.formats.load import robots
 from minidyn.text import visible
+
+_PLAIN = 5  # random motions of one more log that are tried
+_LOG = 500  # samples of each
+_RATE, _PERIOD = 100.0, 10.0  # Hz and s of that log
+_SPEED = 1.0  # rad/s or m/s in it, of joints without a speed limit
 
 
 @dataclass(frozen=True)
@@ -176,3 +186,32 @@ def _inside(facts: Facts, name: str) -> str:
 
 def _line(*words: str) -> str:
     return visible(shlex.join(["minidyn", *words]))
+
+
+def std_after(robot: Robot, base: BaseMap, covariance: Array, sigma: Array, duration: float) -> Array | None:
+    """Return the standard deviations (b,) after one more log of a plain motion; None where that cannot be said.
+
+    The motion is the best of a few random ones within the limits of position and speed.
+
+    Args:
+        robot: The robot with its parameters.
+        base: Its base parameters.
+        covariance: Of them (b, b), now.
+        sigma: Noise of the torques (n,).
+        duration: Seconds of the log, of 100 samples each.
+    """
+    follows = any(joint.follows is not None and joint.follows.formula for joint in robot.joints)
+    if robot.loops or follows or not np.all(np.isfinite(covariance)) or not np.all(sigma > 0):
+        return None
+    filled = base.robot.with_parameters(np.nan_to_num(robot.parameters))  # loads that friction grows with
+    size = np.sqrt(np.diag(covariance))
+    before = np.linalg.pinv(covariance / np.outer(size, size), hermitian=True)
+    t, best = (np.arange(_LOG) + 0.5) * _PERIOD / _LOG, None
+    for seed in range(_PLAIN):
+        Y = base_regressor(filled, *fourier(filled, seed=seed, period=_PERIOD, speed=_SPEED)(t), base=base)
+        W = (Y / sigma[:, None]).reshape(-1, base.rank) * size
+        F = before + _RATE * duration / _LOG * (W.T @ W)
+        found = np.linalg.slogdet(F)[1]
+        if best is None or found > best[0]:
+            best = found, F
+    return None if best is None else np.asarray(size * np.sqrt(np.diag(np.linalg.inv(best[1]))))

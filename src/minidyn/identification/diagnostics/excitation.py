@@ -3,8 +3,12 @@
 What counts is the torque: the weakest combination of base parameters is the one whose uncertainty spreads the predicted
 torque most, over states all through the workspace. Motions that a user can make are tried: one joint, or two
 neighbours, in fast reversals or slow sweeps, the others at some position. The one that lowers that spread most is
-named. And how late torques are against positions: filters and buses delay one of them, and a fit does not say so by
-itself.
+named.
+
+And how late torques are against positions: filters and buses delay one of them, and a fit does not say so by itself.
+Friction that a model lacks may look like a delay: what builds up over some travel after a reversal lags behind, and
+what grows with the load changes as gravity does. So delays are looked for where drives slide, beside columns of such
+friction, and joints must agree on them: a bus makes all joints late alike.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise, product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +24,7 @@ from numpy.typing import NDArray
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.numeric.samples import random_states, units_of
-from minidyn.dynamics.drives import drive_paths, drive_ratios
+from minidyn.dynamics.drives import drive_paths, drive_ratios, loads_of_motion
 from minidyn.dynamics.functions import base_regressor
 from minidyn.dynamics.record import STATES
 from minidyn.identification.estimators.method import Solution
@@ -31,7 +36,6 @@ from minidyn.notices import Notice, act, info, look
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.prepare.segments import moved_torques
 from minidyn.recording.recording import Recording
-from minidyn.simulation.trajectory import fourier
 
 _WEAK = 0.3  # a relative standard deviation beyond which a parameter is called weak
 _SINGULAR = 1e5  # a condition number beyond which some parameter is not shown at all
@@ -45,17 +49,13 @@ _DIRECTIONS = 12  # the weakest, along which all motions are looked at first
 _EFFORT = 1.3  # what a second joint must bring
 _FAST, _SLOW = 0.4, 0.05  # speeds of reversals and sweeps over L / T: about 2 and 0.25 rad/s for an arm
 _ENOUGH = 4000  # samples to see a delay; a longer recording is thinned
-_SURE = 5.0  # standard deviations beyond which a delay is reported
-_REVERSAL = 0.05  # of a joint's speed, over which friction that the model lacks reverses
+_SURE, _AGREED = 5.0, 2.5  # standard deviations beyond which a delay is reported: of blocks of time, and of joints
+_REVERSAL, _FALLS = 0.05, 0.5  # of a joint's speed, over which friction that the model lacks reverses, or bends
 _TURNED, _SHORT = 0.02, 0.1  # rad or m, and of a drive's range, in which friction is as before its last reversal
 _SPREAD_BY = 0.6  # over its cut-off: the time by which a low-pass spreads what happens at a reversal
 _LEFT = 4  # times as many samples as unknowns: fewer do not tell a delay
 _OPEN = 1e-14  # squares of singular values below this part of the largest are rounding
 _ROUNDS = 4  # in which a delay is found
-_PLAIN = 5  # random motions of one more log that are tried
-_LOG = 500  # samples of each
-_RATE, _PERIOD = 100.0, 10.0  # Hz and s of that log
-_SPEED = 1.0  # rad/s or m/s in it, of joints without a speed limit
 _MATTERS = 0.05  # of the residual's power that goes away: less is not worth a word
 
 POOR = act(
@@ -81,13 +81,14 @@ MOTION = look(
     "The motion that would lower the uncertainty of predicted torques most.",
     "Record {motion}.",
 )
+
+
 DELAY = look(
     "identify.torque_delay",
     "Torques and positions are not from the same instant. Nothing was moved: the log is on disk, was prepared with a "
     "delay, or fits no better without it.",
     "Shift the torques: --delay {delay:.2g} in the shell, md.prepare(robot, recording, delay={delay:.2g}) in Python.",
 )
-
 DELAY_REMOVED = look(
     "identify.delay_removed",
     "Torques and positions are not from the same instant. Torques were moved by the delay, and the model fitted again.",
@@ -277,70 +278,101 @@ def _words(robot: Robot, joints: tuple[int, ...], fast: bool, q: Array) -> str:
     return f"{kind} of {'joints' if len(joints) > 1 else 'joint'} {moving}{rest}"
 
 
-def torque_delay(
-    robot: Robot, base: BaseMap, recording: Recording, beta: Array, sigma: Array
-) -> tuple[float, float, float]:
-    """Return (delay, its standard deviation, share of the residual's power it explains) of torques, s.
+class Delay(NamedTuple):
+    """How late torques are, s."""
+
+    delay: float
+    std: float
+    share: float  # of the residual's power that it explains
+    is_sure: bool  # blocks of time and joints agree
+
+
+def torque_delay(robot: Robot, base: BaseMap, recording: Recording, beta: Array, sigma: Array) -> Delay:
+    """Return how late torques are.
 
     To first order tau(t - delay) = tau - delay dtau/dt: the slope of the model's torque is one more column beside those
     of the base parameters beta (b,), which the slope is computed from; sigma (n,) is the noise of each joint. Friction
-    that the model lacks looks like a delay, so that it has columns here, too. And friction that builds up over some
-    travel after a reversal lags behind as if torques were late: what is near reversals is not asked. Where drives
-    slide, a delay alone makes inertia and gravity late.
+    that the model lacks has columns here, too. What is near reversals is not asked. Noise of accelerations is large in
+    the slope of the model's torque and would make delays look smaller: the slope of the measured torque, whose noise is
+    another, is its instrument. The standard deviation holds how much blocks of time differ, and joints.
     """
     q, dq, ddq, tau = signals_of(recording, "q", "dq", "ddq", "tau")
-    slopes, rows = np.zeros_like(q), slice(None, None, max(1, len(recording) // _ENOUGH))
+    slopes, rows = np.zeros((2, *q.shape)), slice(None, None, max(1, len(recording) // _ENOUGH))
     states = recording.telemetry.get(STATES)
-    some = None if states is None else states[rows]
-    Y = base_regressor(robot, q[rows], dq[rows], ddq[rows], base=base, memory=some)
+    Y = base_regressor(robot, q[rows], dq[rows], ddq[rows], base=base, memory=None if states is None else states[rows])
     moved = (q, dq, ddq) if states is None else (q, dq, ddq, states)
     # the whole regressor of a long recording would be gigabytes
     predicted = Y @ beta if rows.step == 1 else base_functions(robot, base).torque(moved, beta)
     for begin, end in pairwise([*recording.starts, len(recording)]):
         if end - begin > 2:
-            slopes[begin:end] = np.gradient(predicted[begin:end], recording.t[begin:end], axis=0)
-    rubs, sliding = _friction_lacking(robot, dq[rows]), ~_near_reversals(robot, recording)[rows]
-    scaled = np.empty((len(tau[rows]), robot.n, base.rank + rubs.shape[-1] + 1))
-    np.divide(Y, sigma[:, None], out=scaled[..., : base.rank])
-    np.divide(rubs, sigma[:, None], out=scaled[..., base.rank : -1])
-    np.divide(slopes[rows], -sigma, out=scaled[..., -1])
-    scaled *= sliding[..., None]
-    W = scaled.reshape(-1, scaled.shape[-1])
-    y = ((tau - predicted)[rows] / sigma * sliding).ravel()
-    products = W.T @ W
-    sizes = np.sqrt(np.diag(products))
-    if sizes[-1] == 0 or np.sum(sliding) < _LEFT * len(sizes):
-        return 0.0, np.inf, 0.0
-    scale = np.where(sizes > 0, sizes, 1.0)
-    values, vectors = np.linalg.eigh(products / np.outer(scale, scale))
-    known = values > _OPEN * values[-1]
-    weights = vectors[:, known] @ (vectors[-1, known] / values[known])
-    pull = W @ (weights / scale) / scale[-1]  # of each row on the delay: the last row of the pseudo-inverse of W
-    delay = float(pull @ y)
-    found = vectors[:, known] @ (vectors[:, known].T @ (W.T @ y / scale) / values[known]) / scale
-    residual = (y - W @ found).reshape(-1, robot.n)  # neither delay nor lacking friction is noise
+            both = np.stack([predicted[begin:end], tau[begin:end]])
+            slopes[:, begin:end] = np.gradient(both, recording.t[begin:end], axis=1)
+    rubs, sliding = _friction_lacking(robot, q[rows], dq[rows]), ~_near_reversals(robot, recording)[rows]
+    columns = np.concatenate([Y, rubs], axis=2)
+    W = (columns / sigma[:, None] * sliding[..., None]).reshape(-1, columns.shape[-1])
+    parts = (tau - predicted)[rows], -slopes[0][rows], -slopes[1][rows]
+    left, slope, other = _left_of(W, np.stack([(part / sigma * sliding).ravel() for part in parts], axis=1)).T
+    strength, count = float(other @ slope), int(np.sum(sliding))
+    if not strength > 0 or count < _LEFT * (W.shape[1] + 1):
+        return Delay(0.0, np.inf, 0.0, False)
+    pull = other / strength  # of each row on the delay
+    delay = float(pull @ left)
+    residual = (left - delay * slope).reshape(-1, robot.n)  # neither delay nor lacking friction is noise
     length, _ = block_length(residual, np.asarray(recording.t)[rows], len(residual))
-    sums = block_sums([((pull.reshape(-1, robot.n) * residual).sum(axis=1, keepdims=True), False)], length)
-    across = float(pull @ pull)  # the column's part that base parameters do not explain has the size 1 / across
-    count = int(np.sum(sliding))
-    white = np.array([[across * float(np.sum(residual**2)) / count]])
-    variance, _ = block_covariance(np.eye(1), sums, white, count - len(sizes) + 1)
-    power = delay**2 / across if across > 0 else 0.0
+    scores = pull.reshape(-1, robot.n) * residual
+    sums = block_sums([(scores.sum(axis=1, keepdims=True), False)], length)
+    white = np.array([[float(pull @ pull) * float(np.sum(residual**2)) / count]])
+    variance, _ = block_covariance(np.eye(1), sums, white, count - W.shape[1])
+    # a bus or a filter makes all joints late alike: joints that disagree show that something else stands behind it
+    apart = float(np.sqrt(robot.n / max(1, robot.n - 1) * np.sum(scores.sum(axis=0) ** 2)))
+    over_time = float(np.sqrt(variance[0, 0]))
+    is_sure = abs(delay) > max(_SURE * over_time, _AGREED * apart)
+    power = delay**2 * strength  # of both slopes, whose noise has nothing in common
     explained = power / max(power + float(np.sum(residual**2)), 1e-300)
-    return delay, float(np.sqrt(variance[0, 0])), min(explained, 1.0)
+    return Delay(delay, max(over_time, apart), min(explained, 1.0), is_sure)
 
 
-def _friction_lacking(robot: Robot, dq: Array) -> Array:
-    """Return columns (N, n, k) of viscous and Coulomb friction and offset of joints that have no friction terms."""
-    bare = [k for k, joint in enumerate(robot.independent) if not robot.joints[joint].drive.friction]
-    columns = np.zeros((len(dq), robot.n, 3 * len(bare)))
-    for place, joint in enumerate(bare):
-        speed = dq[:, joint]
-        width = _REVERSAL * max(float(np.sqrt(np.mean(speed**2))), 1e-300)
-        columns[:, joint, 3 * place : 3 * place + 3] = np.column_stack(
-            [speed, np.tanh(speed / width), np.ones(len(dq))]
-        )
-    return columns
+def _left_of(W: Array, values: Array) -> Array:
+    """Return what columns W (rows, c) leave of values (rows, k) by least squares."""
+    products = W.T @ W
+    scale = np.where((sizes := np.sqrt(np.diag(products))) > 0, sizes, 1.0)
+    squares, vectors = np.linalg.eigh(products / np.outer(scale, scale))
+    known = squares > _OPEN * squares[-1]
+    vectors = (vectors / scale[:, None])[:, known] / np.sqrt(squares[known])
+    return np.asarray(values - W @ (vectors @ (vectors.T @ (W.T @ values))))
+
+
+def sliding_noise(robot: Robot, base: BaseMap, recording: Recording, beta: Array) -> Array:
+    """Return the root mean square (n,) of what base parameters leave of the torques where drives slide."""
+    rows = slice(None, None, max(1, len(recording) // _ENOUGH))
+    q, dq, ddq, tau = (signal[rows] for signal in signals_of(recording, "q", "dq", "ddq", "tau"))
+    states, sliding = recording.telemetry.get(STATES), ~_near_reversals(robot, recording)[rows]
+    Y = base_regressor(robot, q, dq, ddq, base=base, memory=None if states is None else states[rows])
+    squares = np.sum((tau - Y @ beta) ** 2 * sliding, axis=0)
+    return np.asarray(np.sqrt(np.maximum(squares / np.maximum(np.sum(sliding, axis=0), 1), 1e-300)))
+
+
+def _friction_lacking(robot: Robot, q: Array, dq: Array) -> Array:
+    """Return columns (N, n, k) of friction that the model may lack: smooth functions of a joint's speed, and its load.
+
+    Where it has no friction terms, viscous and Coulomb friction and offset are among them.
+    """
+    loads = np.zeros((len(q), len(robot.joints)))
+    if not robot.formulas and not np.isnan(robot.parameters).any():
+        ten = [list(robot.parameters[part]) for part in robot.layout.links]
+        loads = np.abs(loads_of_motion(robot.with_drives(friction="load"), q, ten))
+    found = []
+    for place, joint in enumerate(robot.independent):
+        speed = dq[:, place]
+        over = speed / max(float(np.sqrt(np.mean(speed**2))), 1e-300)
+        sign = np.tanh(over / _REVERSAL)
+        own = [np.tanh(over / _FALLS), over * np.abs(over), loads[:, joint] * sign]
+        if not robot.joints[joint].drive.friction:
+            own += [speed, sign, np.ones(len(dq))]
+        for column in own:
+            found.append(np.zeros(dq.shape))
+            found[-1][:, place] = column
+    return np.stack(found, axis=-1)
 
 
 def _near_reversals(robot: Robot, recording: Recording) -> NDArray[np.bool_]:
@@ -369,7 +401,7 @@ def whole_delay(
     """Return a delay and its standard deviation, s: `torque_delay` finds it to first order, and then what is left."""
     delay, std = first, 0.0
     for _ in range(_ROUNDS):
-        rest, std, _ = torque_delay(robot, base, moved_torques(recording, delay), found.beta, found.sigma)
+        rest, std, *_ = torque_delay(robot, base, moved_torques(recording, delay), found.beta, found.sigma)
         delay += rest
         if not abs(rest) > std:
             break
@@ -382,8 +414,8 @@ def delay_notices(robot: Robot, base: BaseMap, recording: AnyRecording, found: S
         return []
     if len(recording) < 50 or robot.implicit_loops:
         return []
-    delay, std, share = torque_delay(robot, base, recording, found.beta, found.sigma)
-    if not (abs(delay) > _SURE * std and share > _MATTERS):
+    delay, std, share, is_sure = torque_delay(robot, base, recording, found.beta, found.sigma)
+    if not (is_sure and share > _MATTERS):
         return []
     word = "late" if delay > 0 else "early"
     text = (
@@ -391,32 +423,3 @@ def delay_notices(robot: Robot, base: BaseMap, recording: AnyRecording, found: S
         "of the residual's power)"
     )
     return [DELAY(text, delay=delay, std=std, share=share)]
-
-
-def std_after(robot: Robot, base: BaseMap, covariance: Array, sigma: Array, duration: float) -> Array | None:
-    """Return the standard deviations (b,) after one more log of a plain motion; None where that cannot be said.
-
-    The motion is the best of a few random ones within the limits of position and speed.
-
-    Args:
-        robot: The robot with its parameters.
-        base: Its base parameters.
-        covariance: Of them (b, b), now.
-        sigma: Noise of the torques (n,).
-        duration: Seconds of the log, of 100 samples each.
-    """
-    follows = any(joint.follows is not None and joint.follows.formula for joint in robot.joints)
-    if robot.loops or follows or not np.all(np.isfinite(covariance)) or not np.all(sigma > 0):
-        return None
-    filled = base.robot.with_parameters(np.nan_to_num(robot.parameters))  # loads that friction grows with
-    size = np.sqrt(np.diag(covariance))
-    before = np.linalg.pinv(covariance / np.outer(size, size), hermitian=True)
-    t, best = (np.arange(_LOG) + 0.5) * _PERIOD / _LOG, None
-    for seed in range(_PLAIN):
-        Y = base_regressor(filled, *fourier(filled, seed=seed, period=_PERIOD, speed=_SPEED)(t), base=base)
-        W = (Y / sigma[:, None]).reshape(-1, base.rank) * size
-        F = before + _RATE * duration / _LOG * (W.T @ W)
-        found = np.linalg.slogdet(F)[1]
-        if best is None or found > best[0]:
-            best = found, F
-    return None if best is None else np.asarray(size * np.sqrt(np.diag(np.linalg.inv(best[1]))))
