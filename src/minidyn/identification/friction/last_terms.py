@@ -41,7 +41,7 @@ from minidyn.model.drives import (
     friction_symbols,
 )
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, act, info, look
+from minidyn.notices import Notice, act, info
 from minidyn.recording.recording import Recording
 
 _DECAYS = (1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2)  # rad or m, over which breakaway may decay
@@ -58,10 +58,9 @@ DECAYS = info(
     "friction.breakaway", "Drives with more friction after rests, over which travel, and what that term brings."
 )
 
-WARMED = look(
+WARMED = info(
     "friction.warming",
-    "Friction fell while the log was recorded, as when grease warms up; what its beginning had more was taken off.",
-    "The model is that of the robot at the log's end. Let the robot warm up before it is recorded.",
+    "By how much friction fell during the log, as when grease warms up: the model is that of the log's end.",
 )
 
 
