@@ -3,10 +3,11 @@
     python benchmarks/priors.py                 prints the table (243 cases, about four minutes of processor time)
     python benchmarks/priors.py --cases 27      a sample
     python benchmarks/priors.py --each          also a line for each case
+    python benchmarks/priors.py --draws 4       each case with four draws of the noise: one shows chance, too
 
 A case is a robot, a motion (rich, short, or weak: few joints move, slowly), noise, friction that the model lacks in
 some, and values of the robot file that err in one of the ways in which published ones do. The error is that of the
-torque on another, rich motion, without noise: ‖model - truth‖ / ‖truth‖.
+torque on another, rich motion, without noise: ‖model - truth‖ / ‖truth‖; of several draws, its root mean square.
 """
 
 from __future__ import annotations
@@ -107,8 +108,8 @@ def described(one: Case, true: md.Robot) -> np.ndarray:
     return given
 
 
-def log(one: Case, true: md.Robot) -> md.Recording:
-    """Return what was recorded: motion as it was, torques with noise."""
+def log(one: Case, true: md.Robot, draw: int = 0) -> md.Recording:
+    """Return what was recorded: motion as it was, torques with noise, of which there are several draws."""
     rng = np.random.default_rng([3, one.number])
     t = np.arange(0, 4.0 if one.motion == "short" else 10.0, 0.01)
     q, dq, ddq = md.trajectory.fourier(true, seed=one.number, speed=0.3 if one.motion == "weak" else 1.5)(t)
@@ -117,28 +118,32 @@ def log(one: Case, true: md.Robot) -> md.Recording:
         q[:, still], dq[:, still], ddq[:, still] = q[0, still], 0.0, 0.0
     tau = md.inverse_dynamics(true, q, dq, ddq)
     size = np.sqrt(np.mean(tau**2, axis=0)) + 0.05 * np.sqrt(np.mean(tau**2))
+    rng = np.random.default_rng([3, one.number, draw]) if draw else rng
     return md.Recording(t, q, tau + one.noise * size * rng.normal(size=tau.shape), dq, ddq, true.joint_names)
 
 
-def errors(one: Case) -> tuple[float, float, dict[str, object]]:
-    """Return held-out errors with the prior and without, and what was chosen."""
+def errors(one: Case, draws: int = 1) -> tuple[float, float, dict[str, object]]:
+    """Return held-out errors with the prior and without, and what was chosen in the first draw of the noise."""
     true = truth(one)
     model = md.load(ROBOTS[int(one.robot)]).with_drives(True, TERMS, 0.03)
     base = md.base_parameters(model)
     names = set(model.parameter_names)
     given = np.array([v for v, name in zip(described(one, true), true.parameter_names) if name in names])
-    recording = log(one, true)
-    found = WLS.solve(model, base, recording, Options(allow_open=True))
     t = np.arange(0, 20.0, 0.05)
     motion = md.trajectory.fourier(true, seed=10_000 + one.number, speed=1.5)(t)
     tau = md.inverse_dynamics(true, *motion)
-    made = []
-    for known in (given, None):
-        fit, notices, settings = consistent_model(model, base, found, recording, known)
-        off = md.inverse_dynamics(model.with_parameters(fit.phi), *motion) - tau
-        made.append((float(np.linalg.norm(off) / np.linalg.norm(tau)), settings, [notice.code for notice in notices]))
-    told = {"weight": made[0][1].get("prior_weight"), "notices": made[0][2], "settings": made[0][1]}
-    return made[0][0], made[1][0], told
+    squares, told = np.zeros(2), dict[str, object]()
+    for draw in range(draws):
+        recording = log(one, true, draw)
+        found = WLS.solve(model, base, recording, Options(allow_open=True))
+        for place, known in enumerate((given, None)):
+            fit, notices, settings = consistent_model(model, base, found, recording, known)
+            off = md.inverse_dynamics(model.with_parameters(fit.phi), *motion) - tau
+            squares[place] += float(np.sum(off**2) / np.sum(tau**2)) / draws
+            codes = [notice.code for notice in notices]
+            told = told or {"weight": settings.get("prior_weight"), "notices": codes, "settings": settings}
+    with_it, without = np.sqrt(squares)
+    return float(with_it), float(without), told
 
 
 def main() -> None:
@@ -146,12 +151,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--cases", type=int, default=243)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--draws", type=int, default=1, help="of the noise of each case")
     parser.add_argument("--each", action="store_true", help="a line a case")
     chosen = parser.parse_args()
     ratios = defaultdict(list)
     for number in range(chosen.first, chosen.first + chosen.cases):
         one = case(number)
-        with_it, without, told = errors(one)
+        with_it, without, told = errors(one, chosen.draws)
         ratios[one.prior].append(with_it / without)
         if chosen.each:
             print(

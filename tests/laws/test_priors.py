@@ -11,21 +11,45 @@ import pytest
 
 import minidyn as md
 from conftest import LONG, OWN
+from minidyn.identification.consistency.consistency import make_consistent
 from minidyn.identification.consistency.prior import _drive_scales
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from priors import PRIORS, Case, case, described, errors, log, truth
 
-CASES = range(243) if LONG else (4, 5, 7, 12, 19, 26)  # those that went wrong: 3, 32, 1.9, 3.9 times the error
+# those that went wrong: 32 and 3.9 times the error; 3.7 and 2.3 times with files of other links
+CASES = range(243) if LONG else (5, 12, 19, 26, 556, 565)
 
 
 def test_a_prior_does_not_harm() -> None:
     found = np.array([errors(case(number))[:2] for number in CASES])
     ratios = found[:, 0] / found[:, 1]
-    assert np.mean(ratios > 1.05) <= 0.02, f"worse than without a prior: {ratios[ratios > 1.05]}"
+    assert np.mean(ratios > 1.05) <= 0.015, f"worse than without a prior: {ratios[ratios > 1.05]}"
     assert ratios.max() < 1.15
     assert np.median(ratios) <= 1.0
     assert ratios.min() < 0.7  # and a good one helps
+
+
+def test_a_mean_of_two_fits_is_between_them_and_not_surer_than_it_may_be() -> None:
+    """Each has the part that the other's variance has; deviations hold for errors that go together in any way."""
+    robot = md.load("two_link").with_drives(True, ("viscous", "coulomb"))
+    true = np.nan_to_num(robot.parameters, nan=0.3)
+    base, rng = md.base_parameters(robot), np.random.default_rng(0)
+    R = np.triu(rng.normal(size=(base.rank, base.rank))) + 20 * np.eye(base.rank)
+    z, of_data, rows = R @ base.matrix @ true + rng.normal(size=base.rank), np.linalg.inv(R.T @ R), np.eye(base.rank)
+    options = {"covariance": of_data, "rows": rows}
+    prior = {"prior": 1.3 * true, "weight": 50.0, **options}
+    bare, held = make_consistent(robot, base, R, z, **options), make_consistent(robot, base, R, z, **prior)
+    both = make_consistent(robot, base, R, z, beside=bare, **prior)
+    assert both.part == pytest.approx(bare.variance / (bare.variance + held.variance), abs=1e-6)
+    assert 0.5 < both.part < 1
+    np.testing.assert_allclose(both.phi, both.part * held.phi + (1 - both.part) * bare.phi, rtol=1e-9, atol=1e-12)
+    assert not both.certificate.reasons()
+    for cross in (-1.0, 0.0, 1.0):  # errors of the two: opposite, independent, alike
+        L, M = (np.linalg.cholesky(fit.covariance) for fit in (held, bare))
+        a, b = both.part, 1 - both.part
+        mean = a**2 * held.covariance + b**2 * bare.covariance + a * b * cross * (L @ M.T + M @ L.T)
+        assert np.linalg.eigvalsh(both.covariance - mean)[0] > -1e-9 * np.trace(mean)
 
 
 def told(kind: str, motion: str = "short") -> tuple[list[md.Notice], md.Estimate, md.Robot]:
@@ -81,6 +105,8 @@ def test_good_values_are_used_without_a_word() -> None:
         assert notices == []
         assert estimate.settings["prior_weight"] > 0
         assert len(estimate.settings["prior_shares"]) == len(estimate.robot.links)
+    assert 0.5 < told("5 %", "rich")[1].settings["prior_part"] < 1.0  # the fit without it has a part, too,
+    assert told("5 %", "weak")[1].settings["prior_part"] == 1.0  # but where the log says little
 
 
 def test_a_slide_is_slow_because_it_is_short_and_does_not_crawl() -> None:

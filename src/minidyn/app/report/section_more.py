@@ -38,6 +38,7 @@ _WORDS = {
     "prior_kind": "distance from the prior",
     "prior_weight": "weight of the prior",
     "prior_shares": "times that weight, for mass, centre and inertia of each link",
+    "prior_part": "part of the fit with the prior; the rest is of the fit without it",
     "misfit_increase": "misfit added by physical consistency, noise variances",
     "cutoff": "cut-off of the low-pass, Hz",
     "order": "order of the low-pass",

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from minidyn.arrays import Array
+from minidyn.base.base_map import BaseMap
 from minidyn.base.numeric.samples import random_states, units_of
 from minidyn.dynamics.drives import Shapes, rotor_inertia_matrix
 from minidyn.dynamics.functions import inertia_matrix
@@ -29,9 +30,24 @@ from minidyn.errors import ShapeError, UnknownParameters
 from minidyn.model.drives import BOUNDED, BY_SYMBOL, COULOMB, CURVE_SPEEDS, NON_NEGATIVE, STRIBECK_SPEED, Motion
 from minidyn.model.parameters import Layout, to_pseudo_inertia
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, act
 from minidyn.text import markdown_cell
 
 _SAMPLES = 100
+_COSTLY = 0.05  # torque error, relative to the torque, that consistency may add before a notice asks why
+_COSTLY_RESIDUAL = 0.1  # growth of the residual's root mean square, likewise; both, since 10 % of little is less
+
+COSTS = act(
+    "consistency.costs",
+    "A physically consistent model fits the data clearly worse than least squares.",
+    "Data and physics disagree. Check signs and units of torques and positions, gear ratios, and whether the model "
+    "lacks a term (friction, springs, cables).",
+)
+NOT_CERTIFIED = act(
+    "consistency.not_certified",
+    "The certificate of the result has a number that is not positive.",
+    "Do not put this model into a simulator before this is resolved.",
+)
 
 _SPEEDS = np.concatenate([[1e-9], np.geomspace(1e-5, 1e4, 1801), [1e9]])
 """Speeds, rad/s or m/s, between which terms hardly change; before the first and after the last none does."""
@@ -183,6 +199,39 @@ def certify(robot: Robot, phi: ArrayLike | None = None, *, prior: ArrayLike | No
     return Certificate(
         robot.link_names, eigenvalues, names, drive_values, smallest, pseudo, everywhere, bound, _SAMPLES, mass, before
     )
+
+
+def proved(
+    robot: Robot, base: BaseMap, R: Array, z: Array, phi: Array, rss: float | None
+) -> tuple[Array, float, float, Certificate, list[Notice]]:
+    """Return beta, misfit, least misfit of any beta, the certificate of parameters (p,), and notices on both."""
+    beta, (best, *_) = base.matrix @ phi, np.linalg.lstsq(R, z, rcond=None)
+    misfit = float(np.sum((R @ beta - z) ** 2))
+    before = min(float(np.sum((R @ best - z) ** 2)), misfit)
+    certificate, notices = certify(robot, phi), list[Notice]()
+    if reasons := certificate.reasons():
+        notices.append(NOT_CERTIFIED("the result could not be certified: " + "; ".join(reasons), reasons=list(reasons)))
+    notices += _cost(misfit - before, float(z @ z), rss, base.rank)
+    phi.setflags(write=False)
+    beta.setflags(write=False)
+    return beta, misfit, before, certificate, notices
+
+
+def _cost(increase: float, size: float, rss: float | None, rank: int) -> list[Notice]:
+    """Return a notice where consistency costs much: beside the torque and, where known, beside the residual."""
+    added = math.sqrt(increase / size) if size > 0 else 0.0
+    text = f"consistency costs {100 * added:.3g} % of fit (torque error that it adds, relative to the torque)"
+    costly = added > _COSTLY and increase > 4 * rank
+    data = {"share": added}
+    if rss is not None and rss > 0:
+        grown = math.sqrt(1.0 + increase / rss) - 1.0
+        costly = added > _COSTLY and grown > _COSTLY_RESIDUAL
+        text += f", {100 * grown:.3g} % more residual"
+        data["residual"] = grown
+    if not costly:
+        return []
+    why = "the model structure, signs or units may be wrong, or the prior weighs too much"
+    return [COSTS(f"{text}: {why}", **data)]
 
 
 def is_consistent(robot: Robot) -> bool:

@@ -19,9 +19,17 @@ from numpy.typing import ArrayLike
 from minidyn.arrays import Array, single_thread
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError, ShapeError, UnknownName
-from minidyn.identification.consistency.certificate import Certificate, certify, driving
-from minidyn.identification.consistency.primal_dual import Pair, Solved, solve, spread
-from minidyn.identification.consistency.prior import DISTANCES, Prior, Seen, centres_of, prior_parameters, shares_of
+from minidyn.identification.consistency.certificate import Certificate, driving, proved
+from minidyn.identification.consistency.primal_dual import Pair, Solved, solve, spread, spread_of_mean
+from minidyn.identification.consistency.prior import (
+    DISTANCES,
+    Prior,
+    Seen,
+    centres_of,
+    everywhere,
+    prior_parameters,
+    shares_of,
+)
 from minidyn.identification.consistency.whitened import Whitened, objective, prior_errors, trusted, weighted, whiten
 from minidyn.identification.estimators.method import Fold, Solution
 from minidyn.identification.estimators.solve import describe_open, repeated_variance
@@ -33,29 +41,17 @@ WEIGHTS = tuple(10.0**k for k in range(6, -3, -2))
 AROUND = tuple(10.0**k for k in (0.5, 0.0, -0.5))
 """Weights that are shown, times the one that the errors of the prior suggest."""
 
-_COSTLY = 0.05  # torque error, relative to the torque, that consistency may add before a notice asks why
-_COSTLY_RESIDUAL = 0.1  # growth of the residual's root mean square, likewise; both, since 10 % of little is less
 _ATTEMPTS = 5
 _ENOUGH = 1e6  # misfit, in noise variances, beyond which the noise is not what keeps data and bodies apart
 _WORSE = 0.02  # of the least misfit: two weights in a row that are worse by more end the search; no prior is worse
 _FINEST = 3.2  # between weights around the best: half a decade
+_KNOWN = 0.2  # of the torques all over the workspace: a log that leaves less uncertain says nearly all by itself
 _GAIN, _SURE = 0.08, 1.7  # of the misfit, and standard errors of it: what a file in doubt must gain on held-out blocks
 
-COSTS = act(
-    "consistency.costs",
-    "A physically consistent model fits the data clearly worse than least squares.",
-    "Data and physics disagree. Check signs and units of torques and positions, gear ratios, and whether the model "
-    "lacks a term (friction, springs, cables).",
-)
 NOT_CONVERGED = look(
     "consistency.not_converged",
     "The solver ended before the nearest consistent model was proved to be the nearest.",
     "The result is usable; a richer recording makes it sharper.",
-)
-NOT_CERTIFIED = act(
-    "consistency.not_certified",
-    "The certificate of the result has a number that is not positive.",
-    "Do not put this model into a simulator before this is resolved.",
 )
 OPEN = act(
     "consistency.open",
@@ -81,6 +77,8 @@ class ConsistentFit:
         notices: What a reader should know.
         covariance: Of beta (b, b), prior and border included; None where that of the data was not given.
         own_covariance: Part of it that the same fit to another log would not share; None likewise.
+        variance: Sum of squares of the errors of torques that the covariance makes likely; None where not asked for.
+        part: Of this fit in the result; the rest is of the fit beside it.
     """
 
     phi: Array
@@ -94,6 +92,8 @@ class ConsistentFit:
     notices: tuple[Notice, ...]
     covariance: Array | None = None
     own_covariance: Array | None = None
+    variance: float | None = None
+    part: float = 1.0
 
     @property
     def increase(self) -> float:
@@ -123,6 +123,8 @@ def make_consistent(
     covariance: Array | None = None,
     shared: Array | float = 0.0,
     shares: Array | None = None,
+    rows: Array | None = None,
+    beside: ConsistentFit | None = None,
 ) -> ConsistentFit:
     """Return the consistent standard parameters phi that minimise ‖R beta(phi) - z‖² + weight · D(phi, prior).
 
@@ -149,6 +151,9 @@ def make_consistent(
             that of the result is computed, too.
         shared: Part of it (b, b) that other logs of the robot have in common with this one.
         shares: Part of the weight of each link (links,), or of its mass, centre and inertia (links, 3); None: all.
+        rows: Of the regressor (k, b), for torques whose variance is asked for.
+        beside: Another fit to the same data, with its variance: the result is a mean of both, each having the part
+            that the variance of the other has in their sum, as the best mean of two independent values has.
 
     Raises:
         ShapeError: Arrays do not fit together.
@@ -162,7 +167,7 @@ def make_consistent(
     (centre,) = centres_of(robot, base, [(R, z)], given, mass, seen)
     held = shares_of(centre, given is not None)
     shares = held if shares is None else shares
-    factor, iterations, own, one_sign = 1.0, 0, None, set[int]()
+    factor, iterations, one_sign = 1.0, 0, set[int]()
     with single_thread():
         for _ in range(_ATTEMPTS):
             root = math.sqrt(factor)
@@ -171,51 +176,57 @@ def make_consistent(
             found = solve(problem, start)
             iterations += found.steps
             phi = problem.phi(_snapped(problem, found.x))[0]
-            beta = base.matrix @ phi
-            misfit = float(np.sum((R @ beta - z) ** 2))
+            misfit = float(np.sum((R @ (base.matrix @ phi) - z) ** 2))
             if joints := set(driving(robot, phi)) - one_sign:  # friction terms of these may not be negative
                 one_sign, start = joints if not one_sign else set(range(len(robot.joints))), None
             elif misfit < _ENOUGH * factor or (found.converged and not len(problem.exact[0][1])):
                 break
             else:  # (nearly) exact data that no body can have: as noisy data they give the same, with digits to spare
                 factor, start = misfit / (1e-1 * _ENOUGH), None
-        best, *_ = np.linalg.lstsq(R, z, rcond=None)
+        mixed, variance, both = 1.0, None, list[Array]()
         if covariance is not None:
-            F = (R / root).T @ (R / root)
-            covariance, own = _spread(base, plain, problem, found, F, covariance, shared)
+            F, unknown = (R / root).T @ (R / root), ~np.isfinite(np.diag(covariance))
+            both = [*_spread(base, plain, problem, found, F, unknown, covariance, shared)]
+            variance = None if rows is None else float(np.sum((rows @ both[0]) * rows))
+        if beside is not None and variance and beside.variance:
+            mixed = round(beside.variance / (variance + beside.variance), 6)  # rows may differ in their last digits
+            phi = mixed * phi + (1.0 - mixed) * beside.phi
+            others = np.asarray(beside.covariance), np.asarray(beside.own_covariance)
+            both = [spread_of_mean(mixed, variance, beside.variance, *pair) for pair in zip(both, others)]
+        for one in both:
+            one[unknown, unknown] = np.inf
     notices = list(centre.notices)
     if not found.converged:
         text = "the consistent fit did not converge fully: the result is consistent but may not be the nearest"
         notices.append(NOT_CONVERGED(text, iterations=iterations))
-    before = min(float(np.sum((R @ best - z) ** 2)), misfit)
-    certificate = certify(robot, phi)
-    if reasons := certificate.reasons():
-        notices.append(NOT_CERTIFIED("the result could not be certified: " + "; ".join(reasons), reasons=list(reasons)))
-    notices += _cost(misfit - before, float(z @ z), rss, base.rank)
-    phi.setflags(write=False)
-    beta.setflags(write=False)
+    beta, misfit, before, certificate, more = proved(robot, base, R, z, phi, rss)
     parts = [part for part, use in zip(robot.layout.links, held == 1.0) if use]
     bodies = [np.array([of[part] for part in parts]).reshape(-1, 10) for of in (phi, centre.phi)]
     costs = misfit, before, float(np.sum(DISTANCES[prior_kind](*bodies))), float(weight)
-    return ConsistentFit(phi, beta, *costs, certificate, iterations, tuple(notices), covariance, own)
+    errors = both[0] if both else None, both[1] if both else None
+    return ConsistentFit(phi, beta, *costs, certificate, iterations, (*notices, *more), *errors, variance, mixed)
 
 
 def _spread(
-    base: BaseMap, plain: Whitened, problem: Whitened, found: Solved, F: Array, of_data: Array, shared: Array | float
+    base: BaseMap,
+    plain: Whitened,
+    problem: Whitened,
+    found: Solved,
+    F: Array,
+    unknown: Array,
+    of_data: Array,
+    shared: Array | float,
 ) -> tuple[Array, Array]:
     """Return the covariance (b, b) of a consistent fit to data of this covariance and the information F = Rᵀ R.
 
-    And its part that another log does not share, where such a part of that of the data is shared.
+    And its part that another log does not share, where such a part of that of the data is shared. Where parameters
+    (b,) are unknown, the information stands for all.
     """
-    unknown = ~np.isfinite(np.diag(of_data))
     if unknown.any():
         of_data, shared = np.asarray(np.linalg.pinv(F, rcond=1e-12, hermitian=True), dtype=float), 0.0
     A, errors = base.matrix @ problem.matrix[0], prior_errors(plain)
     score, common = (A.T @ F @ (part + np.zeros_like(of_data)) @ F @ A for part in (of_data, shared))
-    whole, own = spread(plain, problem, found, A, score, common, np.append(errors.links, errors.usual))
-    for covariance in (whole, own):
-        covariance[unknown, unknown] = np.inf
-    return whole, own
+    return spread(plain, problem, found, A, score, common, np.append(errors.links, errors.usual))
 
 
 def _checked(robot: Robot, base: BaseMap, R: ArrayLike, z: ArrayLike) -> tuple[Array, Array]:
@@ -250,23 +261,6 @@ def _snapped(problem: Whitened, x: Array) -> Array:
         return x
     moved = x + directions.T @ (values - directions @ x[0])
     return moved if np.isfinite(objective(problem, moved)[0]) else x
-
-
-def _cost(increase: float, size: float, rss: float | None, rank: int) -> list[Notice]:
-    """Return a notice where consistency costs much: beside the torque and, where known, beside the residual."""
-    added = math.sqrt(increase / size) if size > 0 else 0.0
-    text = f"consistency costs {100 * added:.3g} % of fit (torque error that it adds, relative to the torque)"
-    costly = added > _COSTLY and increase > 4 * rank
-    data = {"share": added}
-    if rss is not None and rss > 0:
-        grown = math.sqrt(1.0 + increase / rss) - 1.0
-        costly = added > _COSTLY and grown > _COSTLY_RESIDUAL
-        text += f", {100 * grown:.3g} % more residual"
-        data["residual"] = grown
-    if not costly:
-        return []
-    why = "the model structure, signs or units may be wrong, or the prior weighs too much"
-    return [COSTS(f"{text}: {why}", **data)]
 
 
 def choose_weight(
@@ -388,8 +382,7 @@ def consistent_model(
     weight, settings, start, shares = 0.0, dict[str, Any](), None, None
     more: tuple[Notice, ...] = ()
     if known is not None:
-        folds = found.folds()
-        noise = repeated_variance(folds)
+        noise = repeated_variance(folds := found.folds())
         trust = trusted(robot, base, found.R / math.sqrt(noise), found.z / math.sqrt(noise), known, seen)
         shares, more, settings = trust.shares, trust.notices, {"prior_kind": prior_kind, "prior_weight": 0.0}
         settings["prior_shares"] = shares.tolist()
@@ -402,9 +395,11 @@ def consistent_model(
             weight, curve = noise * trust.weight if trust.weight > 0 else tried.best, tried.curve
             start = tried.pairs[weight].cases(np.arange(1))
             without = _judged(robot, base, folds, None, prior_kind, (), seen=seen).misfits[0.0]
-            gains = without - tried.misfits[weight]
-            least = max(_GAIN * without.sum(), _SURE * math.sqrt(len(gains)) * gains.std(ddof=int(len(gains) > 1)))
-            use = trust.weight == 0 or bool(gains.sum() >= (least if trust.doubted else -_WORSE * without.sum()))
+            judges = weights if trust.doubted and trust.weight > 0 else [weight]  # sure gains hold with less weight
+            gains = without - np.array([tried.misfits[one] for one in judges])
+            sure = _SURE * math.sqrt(len(without)) * gains.std(axis=1, ddof=int(len(without) > 1))
+            least = np.maximum(_GAIN * without.sum(), sure) if trust.doubted else -_WORSE * without.sum()
+            use = trust.weight == 0 or bool(np.all(gains.sum(axis=1) >= least))
         if use:
             known = trust.known
             settings |= {"prior_weight": weight, "prior_curve": curve.tolist()}
@@ -412,7 +407,14 @@ def consistent_model(
             known, weight, start, shares, more = None, 0.0, None, None, trust.left_out
     options: dict[str, Any] = {"prior_kind": prior_kind, "weight": weight, "shares": shares, "rss": found.rest}
     options |= {"seen": seen, "start": start, "covariance": found.covariance, "shared": found.shared}
+    if weight > 0 and np.isfinite(found.covariance).all():
+        rows = everywhere(robot.with_parameters(base.lift(found.beta)), base)
+        if np.sum((rows @ found.covariance) * rows) < _KNOWN**2 * np.sum((rows @ found.beta) ** 2):
+            # a file has little to give there and may mislead: the fit without it has its part
+            bare = options | {"weight": 0.0, "shares": None, "start": None, "rows": rows}
+            options |= {"rows": rows, "beside": make_consistent(robot, base, found.R, found.z, **bare)}
     result = make_consistent(robot, base, found.R, found.z, prior=known, **options)
+    settings |= {"prior_part": result.part} if weight > 0 else {}
     notices = [*more, *result.notices]
     if names := describe_open(found.R, base):
         settings["open"] = names

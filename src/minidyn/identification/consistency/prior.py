@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.numeric.samples import random_states, units_of
-from minidyn.dynamics.functions import gravity_torque, inertia_matrix
+from minidyn.dynamics.functions import base_regressor, gravity_torque, inertia_matrix
 from minidyn.errors import MinidynError, ShapeError
 from minidyn.formats.load import as_robot
 from minidyn.model.drives import INERTIAS, NON_NEGATIVE, ROTOR, TERMS
@@ -44,6 +44,7 @@ _THICKNESS = 0.5  # radius of a default body over the robot's length scale
 _DENSITY = 150.0  # kg/m³ of cubes of the length scale: light and heavy arms lie within a factor of two
 _SEEN = 3.0  # standard deviations above which a link is seen in the data
 _POSITIONS = 40  # at which the torque of the prior bodies is looked at
+_STATES, _FAST = 150, 0.4  # where a model is to hold, and speeds there: of L / T, about 2 rad/s for an arm
 _ACCELERATION = 0.2  # of L / T², about 5 rad/s² for an arm: what joints are speeded up with
 _FRICTION = 0.5  # share of that torque which is much for friction
 _FAINT = 0.02  # pull of drive terms: ten units off cost one noise variance
@@ -314,6 +315,14 @@ def _drive_scales(robot: Robot, phi: Array, seen: Seen | None) -> tuple[Array, A
         scales[column.index] = float(f"{max(float(size), 1e-12 * float(np.max(of_joints[:2]))):.9g}")
         faint[column.index] = pull
     return scales, faint
+
+
+def everywhere(robot: Robot, base: BaseMap) -> Array:
+    """Return the regressor (k, b) at states all over the workspace, torques in units of the robot's own."""
+    units = units_of(robot)
+    states = random_states(robot, units, _STATES, 0)
+    Y = base_regressor(robot, states.q, _FAST * states.dq, _FAST * states.ddq, base=base)
+    return np.asarray((Y / units.rows[:, None]).reshape(-1, base.rank))
 
 
 def _consistent(given: Array, body: Array) -> tuple[Array, str]:

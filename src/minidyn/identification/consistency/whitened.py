@@ -54,7 +54,6 @@ _DOUBT = 2.0  # so many numbers of a body would have to be seen to count as much
 _STEPS = 12
 _WORTHLESS = 1.0  # of their own size: bodies that are off by more
 _CLEARLY = 6.0  # logarithm of the evidence by which unlikely bodies must be better than drawn ones: 400 to 1
-_AGAINST = 3.0  # the same by which drawn bodies must be better than likely ones: 20 to 1
 _PRUDENT = 0.3  # of the weight that its errors suggest: too much of it harms more than too little
 _SIZED = (1.0, 0.1, 0.01)  # mean square sizes that points may have, of the one that the geometry suggests
 
@@ -392,8 +391,7 @@ def trusted(robot: Robot, base: BaseMap, R: Array, z: Array, known: Array, seen:
         return Trust(known, shares_of(centre, given=True), 0.0)
     shares, weight = own.usual / own.links, _PRUDENT * 2.0 / own.usual * own.noise
     drawn, bare = asked(None)
-    # files are right more often than not: where data say little they are believed, unless no link is like theirs
-    needed = _CLEARLY if odd["massless"] or odd["centres"] else -_AGAINST
+    needed = _CLEARLY if odd["massless"] or odd["centres"] else 0.0
     doubted = own.usual > _WORTHLESS**2 or own.evidence < bare.evidence + needed or not centre.known_links.any()
     factor = _mass(robot, centre.phi) / _mass(robot, drawn.phi)
     text = (
