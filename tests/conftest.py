@@ -16,7 +16,7 @@ def count(sample: int, full: int) -> int:
     return full if LONG else sample
 
 
-_WHOLE, _EVERY = 2, 12  # of the cases of a law so many are run, and then every twelfth
+_WHOLE, _EVERY = 2, 24  # of the cases of a law so many are run, and then every 24th
 
 
 def pytest_collection_modifyitems(items: list[Any]) -> None:
