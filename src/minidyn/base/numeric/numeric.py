@@ -151,6 +151,7 @@ def weights_of(scaling: Scaling) -> tuple[float, float] | None:
 
 SCALINGS = ("columns", "paper")
 _REGULAR = 1e14  # condition of V22 up to which it is solved with
+_SHARES = (1.0, 1e-2, 1e-4, 1e-6)  # of the bound of an entry's error, below which it is taken as zero
 CLEAR_GAP = 1e3  # a smaller ratio of smallest kept to largest dropped value is worth a notice
 
 
@@ -253,8 +254,9 @@ def _regrouping(found: Rank, kept: Sequence[int], regrouped: Sequence[int], obse
     """Return K (b, d) in SI units, with exact zeros where an entry is rounding.
 
     An entry's error is at most the rounding of the columns times the length of its row of R1⁻¹; entries within that
-    are zero. Each column of K is then solved for once more on the entries that remain, which makes them as accurate
-    as the few columns they belong to.
+    may be zero. Each column of K is then solved for once more on the entries that remain, which makes them as accurate
+    as the few columns they belong to. Where kept columns are nearly dependent that bound is far above the error of most
+    entries: a column of K that no longer explains its parameter gets back the entries that are largest for their bound.
 
     Implements: Gautier1991 eq. (17), (27).
     """
@@ -275,10 +277,13 @@ def _regrouping(found: Rank, kept: Sequence[int], regrouped: Sequence[int], obse
     K += inverse @ (inverse.T @ (W1.T @ (W2 - W1 @ K)))
     noise = np.linalg.norm(W2 - W1 @ K, axis=0).max() + 4 * EPS
     error = 4.0 * noise * np.linalg.norm(inverse, axis=1)[:, None] * (1.0 + np.abs(K).sum(axis=0))
-    K[np.abs(K) <= error] = 0.0
-    again = K + _corrections(W1, W2 - W1 @ K, K != 0.0)
-    better = np.linalg.norm(W2 - W1 @ again, axis=0) <= 4.0 * noise
-    K = np.where(better, again, K)
+    for share in _SHARES:
+        sparse = np.where(np.abs(K) <= share * error, 0.0, K)
+        sparse += _corrections(W1, W2 - W1 @ sparse, sparse != 0.0)
+        explained = np.linalg.norm(W2 - W1 @ sparse, axis=0) <= 4.0 * noise
+        K, error = np.where(explained, sparse, K), np.where(explained, 0.0, error)
+        if explained.all():
+            break
     units = observation.units.parameters
     to_one, to_two = units[list(kept)] / found.scales[one], units[list(regrouped)] / found.scales[two]
     result: Array = K * to_one[:, None] / to_two
