@@ -305,6 +305,12 @@ def _of_gains(loaded: Robot, phi: Array | None) -> GainTarget:
     ten = _load_columns(loaded)
     without = base_parameters(loaded, columns=[name for name in loaded.parameter_names if name not in ten])
     of_load = base_parameters(loaded, columns=ten[:9])  # the mass was weighed
+    if base_parameters(loaded, columns=ten).rank == of_load.rank:
+        raise MinidynError(
+            'excite: purpose="gains": the mass of the load has no effect on torques that its centre of mass and '
+            "inertia cannot have, so that no motion shows the gains by it; measure the centre of the load, too, record "
+            'purpose="model" and give md.identify_drive_gains com='
+        )
     columns = (*without.kept, *of_load.kept, ten[9])
     n, select = loaded.n, np.arange(len(columns) - 1)
     prior, load = np.zeros(len(columns)), np.zeros(len(columns))
