@@ -296,3 +296,19 @@ def shows_progress(
         return cast("_Function", call)
 
     return decorate
+
+
+def counted(progress: Callable[[int], None] | None) -> Callable[[int], None] | None:
+    """Return a progress function for several passes, each counting from zero: it goes on counting."""
+    if progress is None:
+        return None
+    before, latest = 0, 0
+
+    def called(done: int) -> None:
+        nonlocal before, latest
+        if done <= latest:
+            before += latest
+        latest = done
+        progress(before + done)
+
+    return called

@@ -16,6 +16,7 @@ import minidyn as md
 from c_compiler import STRICT, needs_gcc
 from conftest import count
 from minidyn.dynamics.drives import drive_paths, memory_columns, presliding
+from minidyn.dynamics.functions import gravity_of_links, inertias_of_links, regressor_by_parts, torques_by_parts
 from minidyn.errors import Unsupported
 from minidyn.identification.rows.base_rows import Path, paths_of, remembering
 from minidyn.recording.lazy import held
@@ -68,6 +69,25 @@ def test_the_state_solves_its_differential_equation(seed) -> None:
     # rest changes nothing, and further samples on the way do not either
     slow = np.repeat(path, 2)
     np.testing.assert_allclose(presliding(slow, travel, start)[::2], z, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(count(3, 20)))
+def test_links_and_drives_apart_give_the_same(seed) -> None:
+    """Drives by NumPy beside links by machine code: coupled and following joints, loads, curves, memory."""
+    robot = remembering_tree(seed)
+    terms = (*PLAIN, "presliding", "load", "stribeck", "cubic", "spring")
+    sharp = robot.with_drives(friction=terms, sign_width=0.0)
+    values = np.nan_to_num(sharp.parameters, nan=0.4)
+    both = sharp.with_parameters(values), sharp.with_drives(sign_width=0.2).with_parameters(values)
+    q, dq, ddq = motion(robot, 60, seed)
+    states = md.drive_states(robot, q)
+    for own, tau in zip(both, torques_by_parts(both, q, dq, ddq, states)):
+        np.testing.assert_allclose(tau, md.inverse_dynamics(own, q, dq, ddq, memory=states), rtol=1e-9, atol=1e-9)
+        Y = md.regressor(own, q, dq, ddq)
+        np.testing.assert_allclose(regressor_by_parts(own, q, dq, ddq), Y, rtol=1e-9, atol=1e-9)
+    bare = robot.with_drives(False, ())
+    np.testing.assert_allclose(gravity_of_links(both[0], q, values), md.gravity_torque(bare, q), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(inertias_of_links(both[0], q, values), md.inertia_matrix(bare, q), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(count(3, 20)))

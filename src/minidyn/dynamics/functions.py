@@ -6,13 +6,15 @@ q, dq, ddq and tau have shape (..., n) in the order of `robot.joint_names`: rad 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
+from minidyn.dynamics.drives import Shapes, drive_columns, has_load, loads_of_motion
 from minidyn.dynamics.implicit import implicit_call
 from minidyn.dynamics.kernel import (
     READY,
@@ -25,9 +27,11 @@ from minidyn.dynamics.kernel import (
     run_function,
 )
 from minidyn.dynamics.record import build
+from minidyn.dynamics.tree import coordinates
 from minidyn.errors import Unsupported
 from minidyn.graph.derivative import tangents
 from minidyn.graph.scalar import Graph
+from minidyn.model.drives import Drive
 from minidyn.model.robot import Robot
 
 
@@ -240,3 +244,84 @@ def call(
             raise Unsupported(f"robot {robot.name!r}: its loops are solved numerically; drives cannot remember there")
         return implicit_call(robot, what, arrays, parameters, out, base, link)  # type: ignore[no-any-return]
     return run(robot, what, arrays, parameters, out, base, link, memory)  # type: ignore[no-any-return]
+
+
+# Links and drives apart. While friction is chosen, a robot has many drives: other terms, smoothing widths and travels,
+# each a function of its own to a compiler. What links need depends on none of them: it is compiled once, and drives, a
+# few columns, are computed by NumPy. Robots whose joints follow formulas or implicit loops are computed whole.
+
+
+def links_alone(robot: Robot) -> Robot:
+    """Return the robot without drives: its parameters (10 links,) are those of the links."""
+    return robot.with_joints(lambda joint: replace(joint, drive=Drive()))
+
+
+def inertias_of_links(robot: Robot, q: Array, parameters: Array) -> Array:
+    """Return the inertia matrix (N, n, n) of the links alone for the robot's parameters (p,)."""
+    return inertia_matrix(links_alone(robot), q, _of_links(robot, parameters))
+
+
+def gravity_of_links(robot: Robot, q: Array, parameters: Array) -> Array:
+    """Return the torques (N, n) that hold the links still for the robot's parameters (p,)."""
+    return gravity_torque(links_alone(robot), q, _of_links(robot, parameters))
+
+
+def regressor_by_parts(robot: Robot, q: Array, dq: Array, ddq: Array) -> Array:
+    """Return the regressor (N, n, p) of a motion; drives slide steadily."""
+    if _is_whole(robot):
+        return regressor(robot, q, dq, ddq)
+    Y = np.zeros((len(q), robot.n, len(robot.layout)))
+    Y[..., _places(robot)] = regressor(links_alone(robot), q, dq, ddq)
+    for index, torques in _drives(robot, q, dq, ddq, None):
+        for row, torque in enumerate(torques):
+            Y[:, row, index] = torque
+    return Y
+
+
+def torques_by_parts(
+    robots: Sequence[Robot], q: Array, dq: Array, ddq: Array, memory: Array | None = None
+) -> list[Array]:
+    """Return the torques (N, n) of a motion for robots that differ in their drives alone; memory (N, m) as elsewhere.
+
+    Parameters are those of each robot; those of the links are the same for all.
+    """
+    first = robots[0]
+    if _is_whole(first):
+        return [inverse_dynamics(robot, q, dq, ddq, memory=memory) for robot in robots]
+    links = inverse_dynamics(links_alone(first), q, dq, ddq, _of_links(first, first.parameters))
+    found = []
+    for robot in robots:
+        tau = links.copy()
+        for index, torques in _drives(robot, q, dq, ddq, memory):
+            for row, torque in enumerate(torques):
+                tau[:, row] += robot.parameters[index] * torque
+        found.append(tau)
+    return found
+
+
+def _is_whole(robot: Robot) -> bool:
+    return bool(robot.implicit_loops or robot.formulas)
+
+
+def _places(robot: Robot) -> list[int]:
+    """Return where parameters of links stand."""
+    return [place for part in robot.layout.links for place in range(part.start, part.stop)]
+
+
+def _of_links(robot: Robot, parameters: Array) -> Array:
+    return np.asarray(parameters)[_places(robot)]
+
+
+def _drives(robot: Robot, q: Array, dq: Array, ddq: Array, memory: Array | None) -> Iterator[tuple[int, Sequence[Any]]]:
+    """Yield for each drive parameter its place, and what a value of 1 adds to each joint's torque: (N,), or zero."""
+    c = coordinates(robot, *(list(np.asarray(values, dtype=float).T) for values in (q, dq, ddq)))
+    loads = None
+    if has_load(robot):
+        ten = [list(robot.parameters[part]) for part in robot.layout.links]
+        loads = list(loads_of_motion(robot, q, ten).T)
+    states = None if memory is None else list(memory.T)
+    for column in drive_columns(robot, c.dq, c.ddq, Shapes(robot, c.q, loads, states)):
+        torque: list[Any] = [0.0] * len(robot.joints)
+        for joint, ratio in column.ratios.items():
+            torque[joint] = ratio * column.value
+        yield column.index, c.project(torque)

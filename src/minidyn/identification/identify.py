@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from minidyn.arrays import Array, single_thread
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
-from minidyn.display import shows_progress
+from minidyn.display import counted, shows_progress
 from minidyn.dynamics.kernel import require_whole
 from minidyn.errors import MinidynError, UnknownName, Unsupported
 from minidyn.formats.load import as_robot
@@ -37,7 +37,7 @@ from minidyn.identification.friction.choose import FrictionChoice, choose_fricti
 from minidyn.identification.friction.loads import Step, instead_of_load, settle
 from minidyn.identification.friction.per_log import PER, LogsSolution, solve_per_log
 from minidyn.identification.known_torque import KnownTorqueLike, without_known
-from minidyn.identification.rows.base_rows import Progress, Samples, counted
+from minidyn.identification.rows.base_rows import Progress, Samples
 from minidyn.model.drives import AUTO, OWN, friction_symbols
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, about_robot_file, info, look

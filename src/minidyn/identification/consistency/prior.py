@@ -18,9 +18,10 @@ from numpy.typing import ArrayLike, NDArray
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.numeric.samples import random_states, units_of
-from minidyn.dynamics.functions import base_regressor, gravity_torque, inertia_matrix
+from minidyn.dynamics.functions import gravity_of_links, inertias_of_links
 from minidyn.errors import MinidynError, ShapeError
 from minidyn.formats.load import as_robot
+from minidyn.identification.rows.base_rows import steady_regressor
 from minidyn.model.drives import INERTIAS, NON_NEGATIVE, ROTOR, TERMS
 from minidyn.model.parameters import from_pseudo_inertia, realizability, to_pseudo_inertia
 from minidyn.model.robot import Robot
@@ -287,8 +288,8 @@ def _drive_scales(robot: Robot, phi: Array, seen: Seen | None) -> tuple[Array, A
     """
     units = units_of(robot)
     q = random_states(robot, units, _POSITIONS, np.random.default_rng(0)).q
-    inertias = np.mean(np.diagonal(inertia_matrix(robot, q, phi), axis1=-2, axis2=-1), axis=0)
-    torques = np.sqrt(np.mean(gravity_torque(robot, q, phi) ** 2, axis=0))
+    inertias = np.mean(np.diagonal(inertias_of_links(robot, q, phi), axis1=-2, axis2=-1), axis=0)
+    torques = np.sqrt(np.mean(gravity_of_links(robot, q, phi) ** 2, axis=0))
     torques = torques + _ACCELERATION * inertias * units.speeds / units.time
     # a wrist carries little, but its drive is no hundredth of a shoulder's
     torques = np.maximum(torques, _SMALLEST_DRIVE * np.max(torques / units.rows) * units.rows)
@@ -321,7 +322,7 @@ def everywhere(robot: Robot, base: BaseMap) -> Array:
     """Return the regressor (k, b) at states all over the workspace, torques in units of the robot's own."""
     units = units_of(robot)
     states = random_states(robot, units, _STATES, 0)
-    Y = base_regressor(robot, states.q, _FAST * states.dq, _FAST * states.ddq, base=base)
+    Y = steady_regressor(robot, base, states.q, _FAST * states.dq, _FAST * states.ddq)
     return np.asarray((Y / units.rows[:, None]).reshape(-1, base.rank))
 
 

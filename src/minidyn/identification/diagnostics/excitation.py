@@ -25,11 +25,10 @@ from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.numeric.samples import random_states, units_of
 from minidyn.dynamics.drives import drive_paths, drive_ratios, loads_of_motion
-from minidyn.dynamics.functions import base_regressor
 from minidyn.dynamics.record import STATES
 from minidyn.identification.estimators.method import Solution
 from minidyn.identification.estimators.solve import block_covariance, block_length, block_sums, condition_of
-from minidyn.identification.rows.base_rows import base_functions, signals_of
+from minidyn.identification.rows.base_rows import base_functions, signals_of, steady_regressor
 from minidyn.model.drives import BY_SYMBOL
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, act, info, look
@@ -231,7 +230,7 @@ def _weakest(judged: Array, information: Array) -> tuple[Array, Array]:
 
 
 def _rows(robot: Robot, base: BaseMap, q: Array, dq: Array, ddq: Array, sigma: Array) -> Array:
-    return np.asarray((base_regressor(robot, q, dq, ddq, base=base) / sigma[:, None]).reshape(-1, base.rank))
+    return np.asarray((steady_regressor(robot, base, q, dq, ddq) / sigma[:, None]).reshape(-1, base.rank))
 
 
 def _limits(robot: Robot) -> tuple[Array, Array]:
@@ -299,7 +298,7 @@ def torque_delay(robot: Robot, base: BaseMap, recording: Recording, beta: Array,
     q, dq, ddq, tau = signals_of(recording, "q", "dq", "ddq", "tau")
     slopes, rows = np.zeros((2, *q.shape)), slice(None, None, max(1, len(recording) // _ENOUGH))
     states = recording.telemetry.get(STATES)
-    Y = base_regressor(robot, q[rows], dq[rows], ddq[rows], base=base, memory=None if states is None else states[rows])
+    Y = steady_regressor(robot, base, q[rows], dq[rows], ddq[rows], None if states is None else states[rows])
     moved = (q, dq, ddq) if states is None else (q, dq, ddq, states)
     # the whole regressor of a long recording would be gigabytes
     predicted = Y @ beta if rows.step == 1 else base_functions(robot, base).torque(moved, beta)
@@ -347,7 +346,7 @@ def sliding_noise(robot: Robot, base: BaseMap, recording: Recording, beta: Array
     rows = slice(None, None, max(1, len(recording) // _ENOUGH))
     q, dq, ddq, tau = (signal[rows] for signal in signals_of(recording, "q", "dq", "ddq", "tau"))
     states, sliding = recording.telemetry.get(STATES), ~_near_reversals(robot, recording)[rows]
-    Y = base_regressor(robot, q, dq, ddq, base=base, memory=None if states is None else states[rows])
+    Y = steady_regressor(robot, base, q, dq, ddq, None if states is None else states[rows])
     squares = np.sum((tau - Y @ beta) ** 2 * sliding, axis=0)
     return np.asarray(np.sqrt(np.maximum(squares / np.maximum(np.sum(sliding, axis=0), 1), 1e-300)))
 

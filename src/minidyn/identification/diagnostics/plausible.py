@@ -26,7 +26,7 @@ import numpy as np
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.numeric.samples import units_of
-from minidyn.dynamics.functions import gravity_torque, inverse_dynamics, regressor
+from minidyn.dynamics.functions import gravity_of_links, inertias_of_links, regressor_by_parts
 from minidyn.errors import MinidynError
 from minidyn.graph.targets.native.host import slow_notices
 from minidyn.identification.consistency.prior import knows_a_body
@@ -247,8 +247,8 @@ def torque_scales(robot: Robot, recording: AnyRecording, known: Array | None) ->
     if len(log) < 20 + len(model.layout):
         return nothing
     q, dq, ddq, tau = signals_of(log, "q", "dq", "ddq", "tau")
-    Y = regressor(model, q, dq, ddq)
-    errors, shaken = _errors(model, bodies), noise_torque(robot, recording, q, np.concatenate(bodies))
+    Y = regressor_by_parts(model, q, dq, ddq)
+    errors, shaken = _errors(model, bodies), noise_torque(robot, recording, q, known)
     drives = [column.index for columns in model.layout.drives for column in columns]
     found = []
     for joint, name in enumerate(robot.joint_names):
@@ -356,11 +356,9 @@ def _off(value: float, factor: float) -> bool:
 
 
 def _largest_inertia(robot: Robot, q: Array, parameters: Array) -> float:
-    """Return the largest inertia that a joint moves, mean over positions: its torque for an acceleration of one."""
-    still, n = np.repeat(q, robot.n, axis=0), robot.n
-    ddq = np.tile(np.eye(n), (len(q), 1))
-    tau = inverse_dynamics(robot, still, 0 * still, ddq, parameters) - gravity_torque(robot, still, parameters)
-    return float(np.max(np.mean(np.sum(tau * ddq, axis=1).reshape(-1, n), axis=0)))
+    """Return the largest inertia that a joint moves, mean over positions, rotors apart."""
+    inertias = np.diagonal(inertias_of_links(robot, q, parameters), axis1=-2, axis2=-1)
+    return float(np.max(np.mean(inertias, axis=0)))
 
 
 def mass_notices(robot: Robot, recording: AnyRecording, known: Array | None, parameters: Array) -> list[Notice]:
@@ -382,9 +380,7 @@ def mass_notices(robot: Robot, recording: AnyRecording, known: Array | None, par
     if not prior_mass > 0:
         return []
     q = signals_of(_sampled(recording), "q")[0]
-    bodies = robot.with_drives(False, ())
-    both = [np.concatenate([values[part] for part in links]) for values in (known, parameters)]
-    prior, model = (gravity_torque(bodies, q, values) for values in both)
+    prior, model = (gravity_of_links(robot, q, values) for values in (known, parameters))
     sizes = np.sqrt(np.mean(prior**2, axis=0))
     heavy = sizes > 0.1 * sizes.max(initial=0.0)  # joints that carry weight; files know little of wrists
     moment = float(np.sum(prior[:, heavy] * model[:, heavy]) / np.sum(prior[:, heavy] ** 2)) if sizes.any() else 1.0
@@ -394,7 +390,7 @@ def mass_notices(robot: Robot, recording: AnyRecording, known: Array | None, par
     inertia = 1.0
     if all(realizability(known[part]).realizable for part in links):  # by so much that no prior would have it
         some = q[:: -(-len(q) // _POSES)]
-        inertia = _largest_inertia(bodies, some, both[1]) / _largest_inertia(bodies, some, both[0])
+        inertia = _largest_inertia(robot, some, parameters) / _largest_inertia(robot, some, known)
         off = off or _off(ratio, FAR) or _off(inertia, FAR)
     if not off:
         return []

@@ -18,7 +18,7 @@ from scipy.linalg import solve_triangular
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
-from minidyn.dynamics.functions import inertia_matrix, inverse_dynamics
+from minidyn.dynamics.functions import inertias_of_links, torques_by_parts
 from minidyn.dynamics.record import STATES
 from minidyn.errors import MinidynError
 from minidyn.identification.estimators.method import Fold, Solution
@@ -156,16 +156,17 @@ def with_model_error(found: Solution, counted: bool = False) -> Solution:
     return replace(found, covariance=found.covariance * factor, settings={**found.settings, "model_error": factor})
 
 
-def noise_torque(robot: Robot, recording: AnyRecording, q: Array, bodies: Array) -> Array:
-    """Return the torque (n,), N m or N, that noise of positions makes of bodies (10 a link) by the accelerations.
+def noise_torque(robot: Robot, recording: AnyRecording, q: Array, parameters: Array) -> Array:
+    """Return the torque (n,), N m or N, that noise of positions makes of the robot's links by the accelerations.
 
-    Root mean squares, at some of the positions q (N, n); zeros where it is not known how the recording was prepared.
+    Root mean squares, at some of the positions q (N, n), for parameters (p,), NaN where unknown; zeros where it is not
+    known how the recording was prepared.
     """
     about: Any = recording.info
     if not all(about.get(name) for name in ("position_noise", "logged_rate", "cutoff", "order")):
         return np.zeros(robot.n)
     gain = noise_gain(about["logged_rate"], about["cutoff"], about["order"])[2, 2]
-    M = inertia_matrix(robot.with_drives(False, ()), q[:: -(-len(q) // _POSITIONS)], np.nan_to_num(bodies))
+    M = inertias_of_links(robot, q[:: -(-len(q) // _POSITIONS)], np.nan_to_num(parameters))
     return np.asarray(np.sqrt(np.mean(M**2 @ (gain * np.square(about["position_noise"])), axis=0)))
 
 
@@ -199,7 +200,7 @@ def torque_scatter(
     q, dq, ddq, tau = (np.asarray(getattr(known, name))[good] for name in SIGNALS)
     states = known.telemetry.get(STATES)
     states = None if states is None else states[good]
-    model, shown = (inverse_dynamics(robot, q, dq, ddq, memory=states) for robot in (whole, low))
+    model, shown = torques_by_parts((whole, low), q, dq, ddq, states)
 
     def squares(values: Array) -> Array:
         return np.asarray(np.mean(values**2, axis=0))

@@ -18,6 +18,7 @@ from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.drives import drive_paths, drive_states, has_load, memory_columns, presliding
 from minidyn.dynamics.functions import base_regressor
+from minidyn.dynamics.kernel import LARGE
 from minidyn.dynamics.record import STATES, build
 from minidyn.errors import MinidynError, UnknownParameters
 from minidyn.graph.function import Function
@@ -254,22 +255,6 @@ def _squares(chunk: AnyRecording, row: int, progress: Progress | None) -> Array:
     return squares
 
 
-def counted(progress: Progress | None) -> Progress | None:
-    """Return a progress function for several passes, each counting from zero: it goes on counting."""
-    if progress is None:
-        return None
-    before, latest = 0, 0
-
-    def called(done: int) -> None:
-        nonlocal before, latest
-        if done <= latest:
-            before += latest
-        latest = done
-        progress(before + done)
-
-    return called
-
-
 @dataclass(frozen=True)
 class BaseFunctions:
     """Functions of one robot and its base parameters, compiled when first used."""
@@ -330,6 +315,14 @@ class BaseFunctions:
         if few:
             return np.stack([rows @ beta[list(own)] for own, rows in zip(self.columns, self._joints(motion))], axis=1)
         return np.asarray(self._torque(*motion, beta), dtype=float)
+
+    def regressor(self, motion: Sequence[Array]) -> Array:
+        """Return Y (N, n, b) by the machine code of `rows`."""
+        Y = np.zeros((len(motion[0]), self.robot.n, self.base.rank))
+        for joint, (runs, rows) in enumerate(zip(self._runs, self._joints(motion))):
+            for among, part in runs:
+                Y[:, joint, among] = rows[:, part]
+        return Y
 
     def scores(self, motion: Sequence[Array], residual: Array, few: bool = False) -> Array:
         """Return Yᵀ residual, sample by sample (N, b); arguments as for `torque`."""
@@ -404,8 +397,13 @@ def steady_regressor(
 ) -> Array:
     """Return Y (N, n, b), the same numbers in every call: with `out` machine code is not put off to later ones.
 
-    Very large functions, which take seconds to compile, are an exception.
+    Very large functions, which take seconds to compile, are an exception. Few samples go through the machine code that
+    reduces them: it is there already, or serves what comes after.
     """
+    if len(q) <= FEW and not robot.implicit_loops and (states is None) == (not memory_columns(robot)):
+        functions = base_functions(robot, base)
+        if len(functions.rows.function.tape) < LARGE:
+            return functions.regressor((q, dq, ddq) if states is None else (q, dq, ddq, states))
     made = np.empty((len(q), robot.n, base.rank))
     return base_regressor(robot, q, dq, ddq, base=base, memory=states, out=made)
 
