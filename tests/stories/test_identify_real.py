@@ -10,6 +10,7 @@ from scipy.signal import butter, sosfiltfilt
 import minidyn as md
 from conftest import OWN
 from minidyn.identification.diagnostics.plausible import scale_notices, torque_scales
+from minidyn.recording.ready import ready
 
 DATA = Path(__file__).parents[2] / ".." / "shared" / "data"
 UR10, TX40 = DATA / "ur10_exciting", DATA / "tx40_exciting"
@@ -93,6 +94,20 @@ def test_tx40() -> None:
     assert error < 0.75 * plain
     assert md.validate(estimate, log[25000:37500]).relative_error < 0.175  # on raw torque, nearly all of it noise
     assert_possible(estimate)
+
+
+@pytest.mark.skipif(not UR10.is_dir(), reason="the measurements in ../shared/data are not here")
+@pytest.mark.parametrize("kind", ["ur10", "tx40"])
+def test_intervals_hold_95_percent_of_torques_that_were_not_fitted(kind: str) -> None:
+    """Measured and low-passed ones, within two percent."""
+    robot, log = ur10() if kind == "ur10" else tx40()
+    fitted, held_out = (log.part(0.0, 0.7), log.part(0.7)) if kind == "ur10" else (log[:25000], log[25000:37500])
+    model = md.identify(robot, fitted)
+    about = {"purpose": "validation", "preparation": model.settings["preparation"], "in_memory": True}
+    run = ready(model.robot, held_out, **about)
+    for low_passed, tau in ((False, run.telemetry["tau_raw"]), (True, np.asarray(run.tau))):
+        off = np.abs(tau - model.predict(run, low_passed=low_passed))
+        assert 0.93 <= np.mean(off <= 1.96 * model.predict_std(run, low_passed=low_passed)) <= 0.97
 
 
 def lowpassed(values: np.ndarray) -> np.ndarray:

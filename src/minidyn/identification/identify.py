@@ -29,6 +29,7 @@ from minidyn.identification.consistency.prior import DISTANCES, Prior, as_prior,
 from minidyn.identification.diagnostics import excitation
 from minidyn.identification.diagnostics.plausible import has_enough, mass_notices, require_meaning, scale_notices
 from minidyn.identification.estimate import Estimate
+from minidyn.identification.estimators.least_squares import foretold
 from minidyn.identification.estimators.method import Method, Options, Solution
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.estimators.solve import torque_scatter
@@ -248,7 +249,8 @@ def identify(
     sigma = found.sigma if found.left is None else np.maximum(found.sigma, found.left(beta))
     low, choice = choice.robot.with_parameters(parameters), seen(choice, 0.0)
     whole = replace(choice.robot.with_parameters(parameters), notices=())
-    settings |= torque_scatter(data, low, whole, sigma, len(beta), friction_per is not None)
+    held_out = foretold(found, beta, covariance)
+    settings |= torque_scatter(data, low, whole, sigma, len(beta), friction_per is not None, held_out)
     numbers = beta, covariance, sigma, method, consistent, found.condition, len(data)
     parts = found.covariance if consistent else None, of_log
     return Estimate(whole, choice.base, *numbers, tuple(notices), settings, *parts, known_torque=own)

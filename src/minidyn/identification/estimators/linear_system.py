@@ -77,7 +77,8 @@ def fit_system(base: solve.Unknowns, pieces: Pieces, allow_open: bool = False) -
         quadratic = form.R / root, form.z / root, rest / memory, cache(partial(solve.folds_of, triangles, sigma * root))
         found = form.beta, covariance, sigma, solve.condition_of(form.R), *quadratic
         left = partial(triangles.noise, spent=form.spent(triangles, sigma))
-        return SystemFit(*found, left=left, memory=memory, block=length, seconds=seconds, rows=triangles.samples)
+        made = SystemFit(*found, left=left, memory=memory, block=length, seconds=seconds, rows=triangles.samples)
+        return replace(made, stretches=triangles.stretches)
 
 
 @dataclass(frozen=True)

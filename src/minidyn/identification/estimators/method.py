@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
+from minidyn.identification.rows.triangles import Triangles
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice
 
@@ -53,6 +54,7 @@ class Solution:
     settings: Mapping[str, Any] = field(default_factory=dict)  # what was chosen, for records
     # from base parameters (b,) to the standard deviation of each joint's residual with them (n,); None: not known
     left: Callable[[Array], Array] | None = None
+    stretches: tuple[Triangles, ...] = ()  # of time, which the folds are made of: rows of each joint
     shared: Array | float = 0.0  # part of the covariance (b, b) that logs of one robot have in common
 
     @property

@@ -175,16 +175,24 @@ SCATTER = "torque_std"
 
 
 def torque_scatter(
-    recording: AnyRecording, low: Robot, whole: Robot, sigma: Array, spent: int, drifts: bool = False
+    recording: AnyRecording,
+    low: Robot,
+    whole: Robot,
+    sigma: Array,
+    spent: int,
+    drifts: bool = False,
+    held_out: Array | float = 1.0,
 ) -> dict[str, Any]:
     """Return, as a setting, by how much torques of the fitted recording scatter about the model (n,), N m or N.
 
     A measured torque has what the low-pass of the preparation takes off: noise, and sharp friction and ripple, which
     the model has, too, as far as it knows them. So both residuals are looked at: measured torque less that of the model
     (`whole`), and low-passed torque less that of the model seen through the low-pass (`low`); so many parameters are
-    `spent` on them, and spikes do not count. Where friction drifts between logs, the residual with the friction of each
-    is `sigma`, and what both residuals with the mean differ by is added to it. Of logs on disk, measured torques are
-    not kept: what the low-pass takes off some stretches (`torque_noise`) is added, less what the model has of it.
+    `spent` on them, and spikes do not count. Both variances grow by what `held_out` stretches of the fit have over
+    residuals, which is slow, so that the low-pass takes nothing off it. Where friction drifts between logs, the
+    residual with the friction of each is `sigma`, and what both residuals with the mean differ by is added to it. Of
+    logs on disk, measured torques are not kept: what the low-pass takes off some stretches (`torque_noise`) is added,
+    less what the model has of it.
     Nothing is known, {}, where torques came low-passed.
     """
     about: Any = recording.info
@@ -207,11 +215,12 @@ def torque_scatter(
 
     if raw is None:
         more = np.maximum(np.square(above) - squares(model - shown), 0.0)
-        return {SCATTER: {"measured": np.sqrt(sigma**2 + more), "low_passed": sigma}}
+        return {SCATTER: {"measured": np.sqrt(held_out * sigma**2 + more), "low_passed": np.sqrt(held_out) * sigma}}
     free = len(recording) / max(1.0, len(recording) - spent / len(sigma))
     measured, smooth = free * squares(raw[good] - model), free * squares(tau - shown)
     if drifts:
         measured, smooth = np.maximum(sigma**2 + measured - smooth, 0.0), sigma**2
+    measured, smooth = measured + (held_out - 1.0) * smooth, held_out * smooth
     measured = measured + squares(known.telemetry.get("tau_std", np.zeros_like(tau)))  # over periods that were averaged
     return {SCATTER: {"measured": np.sqrt(measured), "low_passed": np.sqrt(smooth)}}
 
