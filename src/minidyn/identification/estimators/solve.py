@@ -142,7 +142,7 @@ def repeated_variance(folds: Sequence[Fold]) -> float:
     return max(1.0, found / expected) if expected > 0 else 1.0
 
 
-def with_model_error(found: Solution, counted: bool = False) -> Solution:
+def with_model_error(found: Solution, lacks: tuple[Array, Array] | None = None) -> Solution:
     """Return a solution whose covariance holds what the model lacks: what another run of the robot would show.
 
     Sums over blocks hold errors that last as long as a block. What friction lacks goes on with the motion: it pulls the
@@ -150,10 +150,17 @@ def with_model_error(found: Solution, counted: bool = False) -> Solution:
     too. By how much they foretell each other worse than noise explains is `repeated_variance`, a part of which blocks
     have seen already. The root of it is left over for presliding, Stribeck friction and ripple that a model lacks, and
     next to nothing for models that lack nothing (benchmarks/between_runs.py). Where it is known what the model lacks,
-    and `counted` as a bias, it does not count twice.
+    by how much that pulls parameters (b,) and what part of their variances (b,) is left without it, the square of the
+    pull is added instead: mean squares of an error are its variance and the square of its bias. Blocks have seen it,
+    and it does not count twice. Motions decide how large it is, so it is the log's own.
     """
-    factor = 1.0 if counted else repeated_variance(found.folds()) ** _UNSEEN
-    return replace(found, covariance=found.covariance * factor, settings={**found.settings, "model_error": factor})
+    known = lacks is not None and bool(np.any(lacks[0]))
+    factor = 1.0 if known else repeated_variance(found.folds()) ** _UNSEEN
+    covariance = found.covariance * factor
+    if lacks is not None and known:
+        left = np.sqrt(lacks[1])
+        covariance = covariance * np.outer(left, left) + np.outer(lacks[0], lacks[0])
+    return replace(found, covariance=covariance, settings={**found.settings, "model_error": factor})
 
 
 def noise_torque(robot: Robot, recording: AnyRecording, q: Array, parameters: Array) -> Array:

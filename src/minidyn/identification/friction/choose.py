@@ -91,7 +91,7 @@ class FrictionChoice:
     columns: RigidColumns | None = None  # along samples of the recording; None where none were needed
     settings: Mapping[str, Any] = field(default_factory=dict)  # what was tried, for records
     notices: tuple[Notice, ...] = ()  # what a reader should know
-    lacks: Array | float = 0.0  # change of base parameters (b,) with presliding that data show and nobody asked for
+    lacks: tuple[Array, Array] | None = None  # what presliding changes that data show and nobody asked for: `lacking`
     warming: Array | None = None  # torque (N, n) along the samples of columns that a cold beginning has more
 
     def ready(self, robot: Robot, recording: AnyRecording) -> AnyRecording:
@@ -119,14 +119,12 @@ class FrictionChoice:
 
         The cut-off, Hz, is that of the torque's low-pass; where columns are filtered alike, a given width is right.
         """
-        found = with_model_error(found, counted=bool(np.any(self.lacks)))
+        found = with_model_error(found, self.lacks)
         if self.columns is None:
             return found
         chosen = "sign_width" in self.settings
         smear_at = float(cutoff) if isinstance(cutoff, int | float) and (chosen or not filtered) else None
         smeared = reversal_covariance(self.robot, self.base, self.columns, found.sigma, smear_at, chosen)
-        # a fit without it is off by that: mean squares of an error are its variance and the square of its bias
-        smeared += np.outer(self.lacks, self.lacks)
         # what reversals are like is of the robot: another log is off alike
         return replace(found, covariance=found.covariance + smeared, shared=smeared)
 
@@ -290,7 +288,7 @@ def choose_friction(
         parameters = carried(parameters, robot.with_drives(friction=()), chosen, 0.0)
     # how sharply friction reverses does not change what can be identified
     base = replace(base, robot=chosen) if same else base_parameters(chosen)
-    lacks = lacking(found, base) if found.richer is not None else 0.0
+    lacks = lacking(found, base) if found.richer is not None else None
     choice = FrictionChoice(chosen, base, parameters, columns, found.settings, found.notices, lacks, found.warming)
     return seen(choice, 0.0) if filtered else choice
 

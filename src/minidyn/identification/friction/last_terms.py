@@ -306,19 +306,34 @@ def predicts_better(found: Found, other: Found) -> bool:
     return then < (1.0 - LEAST_GAIN) * now
 
 
-def lacking(found: Found, base: BaseMap) -> Array:
+def lacking(found: Found, base: BaseMap) -> tuple[Array, Array]:
     """Return by how much base parameters (b,) would change with presliding that the data show and nobody asked for.
 
-    Zeros where they do not show it. Its size counts as Coulomb friction, which it is for a drive that slides on.
+    And what part of their variances (b,), as fits without each block of time show them, would be left with it: blocks
+    see what presliding does to each. Zeros and ones where the data do not show it. Its size counts as Coulomb friction,
+    which it is for a drive that slides on.
     """
-    change, (table, model, sigma) = dict.fromkeys(base.kept, 0.0), found.last
-    if found.richer is not None and found.richer[1].terms != model.terms:
-        for sign, (where, which) in ((-1.0, (table, model)), (1.0, found.richer)):
-            for key, value in zip(*where.fit(which, sigma)):
-                name = key.name.replace(FRICTION["presliding"], FRICTION["coulomb"])
-                change |= {name: change[name] + sign * float(value)} if name in change else {}
-    values = np.array(list(change.values()))
-    return values if base.mixing is None else np.asarray(base.mixing @ values, dtype=float)
+    (table, model, sigma), richer = found.last, found.richer
+    if richer is None or richer[1].terms == model.terms:
+        return np.zeros(base.rank), np.ones(base.rank)
+
+    def named(keys: Sequence[Key], values: Array) -> Array:
+        """Base parameters (f, b) of values (f, columns)."""
+        of_name = {name: np.zeros(len(values)) for name in base.kept}
+        for key, column in zip(keys, values.T):
+            name = key.name.replace(FRICTION["presliding"], FRICTION["coulomb"])
+            of_name |= {name: of_name[name] + column} if name in of_name else {}
+        kept = np.stack(list(of_name.values()), axis=1)
+        return kept if base.mixing is None else np.asarray(kept @ base.mixing.T)
+
+    fits, variances = [], []
+    for where, which in ((table, model), richer):
+        keys, values = where.fit(which, sigma)
+        fits.append(named(keys, np.asarray(values)[None])[0])
+        variances.append(named(*where.without_each(which, sigma)).var(axis=0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        left = np.where(variances[0] > 0, variances[1] / variances[0], 1.0)
+    return fits[1] - fits[0], np.minimum(left, 1.0)
 
 
 def friction_missing(robot: Robot, base: BaseMap, motion: Samples, speeds: Array) -> tuple[Notice, ...]:
