@@ -59,38 +59,52 @@ def true_beta(estimate: md.Estimate, truth: md.Robot) -> np.ndarray:
     return np.asarray(estimate.base.matrix @ truth.parameters[order])
 
 
-@pytest.mark.parametrize("seed", range(count(1, 6)))
+def relative(logs: list[md.Recording], exact: list[md.Recording]) -> float:
+    """Return the noise of logs as `md.validate` states errors."""
+    tau, true = (np.concatenate([np.asarray(log.tau) for log in some]) for some in (logs, exact))
+    return float(np.linalg.norm(tau - true) / np.linalg.norm(tau))
+
+
 @pytest.mark.parametrize("consistent", [True, False])
-def test_links_are_shared_and_friction_is_that_of_each_log(seed, consistent) -> None:
-    truth = truth_of(np.random.default_rng(seed))
-    logs = [log_of(truth, 100 * seed + k, 0.2) for k in range(5)]
-    whole = concatenate(logs)
-    options = {"friction": PLAIN, "consistent": consistent, "prior": False}
-    one = md.identify(described(), whole, **options)
-    each = md.identify(described(), whole, friction_per="log", **options)
-    # the fit reaches the noise, which one friction does not
-    assert md.validate(one, whole).relative_error > 0.033
-    fitted = md.validate(each, whole)
-    assert fitted.relative_error < 0.031
-    assert notice(fitted, "validate.friction_of").data["mean"] == 0
-    # a part of one fitted log has the friction of that log, also as a file
-    part = md.validate(each, logs[3])
-    assert part.relative_error < 0.031
-    # errors of links are true ones, and smaller than with one friction
-    rigid = np.array([not name.startswith("F") for name in each.names])
-    off = [estimate.beta - true_beta(estimate, truth) for estimate in (one, each)]
-    assert np.sqrt(np.mean((off[1] / each.std)[rigid] ** 2)) < 1.6
-    assert np.linalg.norm((off[1] / each.std)[rigid]) < np.linalg.norm((off[0] / each.std)[rigid])
-    assert np.sqrt(np.mean((off[1] / each.std)[~rigid] ** 2)) < 1.8
-    # a new log has the mean friction, and predictions hold that it is another
-    new = [log_of(truth, 100 * seed + 50 + k, 0.2) for k in range(5)]
-    assert notice(md.validate(each, new[0]), "validate.friction_of").data["mean"] == 1
-    inside = [
-        np.mean([np.mean(np.abs(run.tau - model.predict(run)) < 1.96 * model.predict_std(run)) for run in new])
-        for model in (one, each)
-    ]
-    assert inside[1] > max(0.9, inside[0])
-    assert inside[1] < 0.985
+def test_links_are_shared_and_friction_is_that_of_each_log(consistent) -> None:
+    """What depends on the drifts of a few logs (errors in deviations, shares of intervals) is a mean over seeds."""
+    rigid_scores, friction_scores, inside = [], [], []
+    for seed in range(count(1, 6)):
+        truth = truth_of(np.random.default_rng(seed))
+        logs = [log_of(truth, 100 * seed + k, 0.2) for k in range(5)]
+        exact = [log_of(truth, 100 * seed + k, 0.2, noise=0.0) for k in range(5)]
+        whole = concatenate(logs)
+        options = {"friction": PLAIN, "consistent": consistent, "prior": False}
+        one = md.identify(described(), whole, **options)
+        each = md.identify(described(), whole, friction_per="log", **options)
+        # the fit reaches the noise, which one friction does not
+        noise = relative(logs, exact)
+        assert md.validate(one, whole).relative_error > 1.1 * noise
+        fitted = md.validate(each, whole)
+        assert fitted.relative_error < 1.01 * noise
+        assert notice(fitted, "validate.friction_of").data["mean"] == 0
+        # a part of one fitted log has the friction of that log, also as a file
+        part = md.validate(each, logs[3])
+        assert part.relative_error < 1.01 * relative(logs[3:4], exact[3:4])
+        # errors of links are true ones, and smaller than with one friction
+        rigid = np.array([not name.startswith("F") for name in each.names])
+        off = [(estimate.beta - true_beta(estimate, truth)) / each.std for estimate in (one, each)]
+        assert np.linalg.norm(off[1][rigid]) < np.linalg.norm(off[0][rigid])
+        rigid_scores.append(off[1][rigid])
+        friction_scores.append(off[1][~rigid])
+        # a new log has the mean friction, and predictions hold that it is another
+        new = [log_of(truth, 100 * seed + 50 + k, 0.2) for k in range(5)]
+        assert notice(md.validate(each, new[0]), "validate.friction_of").data["mean"] == 1
+        inside.append(
+            [
+                np.mean([np.mean(np.abs(run.tau - model.predict(run)) < 1.96 * model.predict_std(run)) for run in new])
+                for model in (one, each)
+            ]
+        )
+        assert inside[-1][1] > inside[-1][0]
+    assert np.sqrt(np.mean(np.square(rigid_scores))) < 1.45
+    assert np.sqrt(np.mean(np.square(friction_scores))) < 1.45
+    assert 0.93 < np.mean(inside, axis=0)[1] < 0.985
 
 
 @pytest.mark.parametrize("together", [False, True], ids=["each by itself", "of a joint together"])
