@@ -42,7 +42,7 @@ TERMS = ("armature", "viscous", "coulomb", "bias")
 
 LOOSE = look(
     "actuators.loose",
-    "Values are known to no better than half of their size: the motion hardly shows them.",
+    "Values are known to no better than half of their size, or not at all: the motion hardly shows them.",
     "Record faster motions with reversals, or give what is known.",
 )
 NOT_SETTLED = look(
@@ -54,6 +54,9 @@ NOT_SETTLED = look(
 _TARGETS = ("toml", "mujoco", "isaac", "urdf")
 _STEPS = 40
 _SETTLED = 1e-3  # of a log-likelihood: less than a thirtieth of a standard deviation
+_OPEN = 1e-6  # singular values of scaled sensitivities, of the largest, up to which a direction is not seen: rounding
+_SHARE = 1e-3  # of such a direction, above which a value is part of it
+_RIDGE = 1e-6  # of the columns: takes the smallest of values that positions do not tell apart
 _LATEST = 0.1  # s: the longest delay that is looked for
 
 
@@ -70,7 +73,8 @@ class Actuators:
         kp: Stiffness of the position loop, N m/rad or N/m.
         kd: Its damping, N m s/rad or N s/m.
         delay: Seconds by which commands act late.
-        std: Standard deviations by name; zero where a value was given.
+        std: Standard deviations by name; zero where a value was given, infinite where the motion does not tell it:
+            Coulomb friction and bias of a joint that never reverses.
         error: Root mean square of measured minus simulated positions (n,), rad or m.
         notices: What a reader should know.
         settings: How it was found, for records.
@@ -157,14 +161,18 @@ class Actuators:
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        """Return all values by joint, with their deviations, as plain numbers."""
+        """Return all values by joint, with their deviations, as plain numbers; None: not known."""
         names = (*TERMS, "kp", "kd")
+
+        def plain(value: Any) -> float | None:
+            return float(value) if np.isfinite(value) else None
+
         joints = {
             joint: {name: float(getattr(self, name)[j]) for name in names}
-            | {"std": {name: float(self.std[name][j]) for name in names}, "error": float(self.error[j])}
+            | {"std": {name: plain(self.std[name][j]) for name in names}, "error": float(self.error[j])}
             for j, joint in enumerate(self.robot.joint_names)
         }
-        return {"joints": joints, "delay": self.delay, "delay_std": float(self.std["delay"])}
+        return {"joints": joints, "delay": self.delay, "delay_std": plain(self.std["delay"])}
 
     def __repr__(self) -> str:
         return f"Actuators({self.robot.n} joints of {self.robot.name!r}, delay {1e3 * self.delay:.2g} ms)"
@@ -258,7 +266,8 @@ class _Problem:
                 size = np.linalg.norm(X, axis=0) + 1e-300
                 # what cannot be negative is bounded: viscous friction would undo kd where links are light
                 least = [-np.inf if k == 3 else 0.0 for k in wanted]
-                found = lsq_linear(X / size, side, (least, np.inf)).x / size
+                rows = np.vstack([X / size, _RIDGE * np.eye(len(wanted))])
+                found = lsq_linear(rows, np.append(side, np.zeros(len(wanted))), (least, np.inf)).x / size
                 theta[[k * n + j for k in wanted]] = found
                 misfit += float(np.log(np.sum((side - X @ found) ** 2) / max(theta[4 * n + j], 1e-9) ** 2 + 1e-300))
             if misfit < best[0]:
@@ -322,22 +331,24 @@ class _Problem:
         sigma = np.sqrt(np.sum(left**2, axis=0) / max(1.0, len(left) - S.shape[2] / n)) + 1e-15
         J = (S / (sigma * np.sqrt(memory))[:, None]).reshape(-1, S.shape[2])
         size = np.maximum(np.linalg.norm(J, axis=0), 1e-12)
-        R = np.linalg.qr(J / size, mode="r")
-        inverse = solve_triangular(R + 1e-12 * np.eye(len(R)), np.eye(len(R))) / size[:, None]
+        _, seen, V = np.linalg.svd(np.linalg.qr(J / size, mode="r"))
+        open_ = seen <= _OPEN * seen[0]
+        spreads = np.sqrt(np.sum((V[~open_].T / seen[~open_]) ** 2, axis=1)) / size
+        spreads[np.linalg.norm(V[open_], axis=0) > _SHARE] = np.inf
         std = np.zeros(5 * n + 1)
-        std[self.free] = np.sqrt(np.sum(inverse**2, axis=1))[: int(self.free.sum())]
+        std[self.free] = spreads[: int(self.free.sum())]
         names = (*TERMS, "kp")
         values = dict(zip(names, theta[:-1].reshape(5, n)))
         spread: dict[str, Any] = dict(zip(names, std[:-1].reshape(5, n))) | {"kd": np.zeros(n), "delay": float(std[-1])}
         notices = [] if settled else [NOT_SETTLED("the search ended before it had settled")]
         loose = [
             f"{name} of {joint}"
-            for name in ("armature", "kp")
+            for name in names
             for j, joint in enumerate(self.robot.joint_names)
-            if spread[name][j] > 0.5 * values[name][j]
+            if np.isinf(spread[name][j]) or (name in ("armature", "kp") and spread[name][j] > 0.5 * values[name][j])
         ]
         if loose:
-            notices.append(LOOSE(f"{', '.join(loose[:6])}: known to no better than half", names=loose))
+            notices.append(LOOSE(f"{', '.join(loose[:6])}: known to no better than half, or not at all", names=loose))
         settings = {"samples": len(left), "memory": memory.tolist(), "steps": self.loop.parts}
         error = np.sqrt(np.mean(left**2, axis=0))
         return Actuators(
