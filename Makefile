@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Most of what is fetched is never imported: it is compiled when it is, not now.
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --no-compile
+# Workers of the tests and processes that they start import the same files: what one of them has compiled is kept.
+unexport PYTHONDONTWRITEBYTECODE
 # What pip does takes minutes the first time: say so, and let it show its progress.
 SAY = @echo "minidyn: installing $(1) into $(VENV); this is done once"
 
