@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import minidyn as md
-from minidyn.dynamics.drives import loads_of_motion
+from minidyn.dynamics.functions import loads_of_motion
 from minidyn.identification.friction.choose import motion_of
 from minidyn.identification.friction.table import FrictionModel, FrictionTable, Key, RigidColumns
 from minidyn.identification.rows.base_rows import Samples
@@ -130,7 +130,7 @@ def load_table(log: Log) -> str:
     widths = np.array([joint.drive.sign_width for joint in robot.joints])
     parts = [motion_of(robot, md.prepare(robot, part)) for part in (log.fitted, log.held_out)]
     rows = ["| load | " + log.name + ", other part, filtered |", "|---|---:|"]
-    for label in ("torque at rest (gravity)", "whole torque (gravity, acceleration, speed)"):
+    for label in ("torque at rest (gravity)", "whole torque of the links (gravity, acceleration, speed)"):
         model, parameters = FrictionModel(PLAIN, (0,) * len(robot.joints)), np.zeros(0)
         for _ in range(8):
             found = _table(log, rigid, parts[0], widths, parameters, label)
@@ -152,12 +152,9 @@ def _table(
         raise SystemExit("the logs lack signals")
     bare = log.robot.with_drives(friction=())
     loads = None
-    if parameters.size and label.startswith("whole"):
-        torque = md.inverse_dynamics(bare, motion.q, motion.dq, motion.ddq, parameters)
-        loads = torque  # the joints of both robots are all independent; only the TX40's drives are coupled
-    elif parameters.size:
-        ten = [list(parameters[part]) for part in bare.layout.links]
-        loads = loads_of_motion(bare.with_drives(friction="load"), motion.q, ten)
+    if parameters.size:
+        moves = float(label.startswith("whole"))
+        loads = loads_of_motion(bare, motion.q, moves * motion.dq, moves * motion.ddq, parameters)
     falls = [np.full(len(log.robot.joints), 0.1)]
     return RigidColumns.of(log.robot, rigid, motion).table((*PLAIN, "load"), [widths], falls, loads)
 
@@ -180,7 +177,11 @@ def main() -> None:
         raise SystemExit(f"the measurements of real robots are not at {DATA}")
     found = list(logs())
     text = "\n\n".join(
-        [*(terms_table(log) for log in found), load_table(found[0]), *(tried_table(log) for log in found)]
+        [
+            *(terms_table(log) for log in found),
+            *(load_table(log) for log in found),
+            *(tried_table(log) for log in found),
+        ]
     )
     print(text)
     if options.docs:

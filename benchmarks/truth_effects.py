@@ -324,7 +324,7 @@ EFFECTS = {
         torque=_flexible,
         motion=_quicker,
     ),
-    "load": Effect("friction of 5 to 15 % of the torque at rest", torque=_load),
+    "load": Effect("friction of 5 to 15 % of what drives carry", torque=_load),
     "everything": Effect("presliding, and 40 % of Stribeck, ripple and load friction", torque=_everything),
     "drift": Effect("friction 30 % less to more in the test run", later=_warm),
     "warming": Effect("friction falls by 5 to 20 % during the fitted run", torque=_warming, fitted_alone=True),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from random_robots import random_tree
 
 import minidyn as md
 from conftest import count
@@ -131,3 +132,53 @@ def test_links_balanced_on_their_axis_by_the_file_still_have_the_term(name) -> N
     robot = md.load(name).with_drives(True, LOADED)
     assert md.base_parameters(robot).rank == md.base_parameters(robot.with_parameters(None)).rank
     assert not md.base_parameters(robot).notices
+
+
+@pytest.mark.parametrize("seed", range(count(8, 300)))
+def test_accelerations_come_back_with_rotors_of_any_size(seed) -> None:
+    """The acceleration stands in the load: what inverse dynamics asks for, forward dynamics turns back into it."""
+    rng = np.random.default_rng(seed)
+    robot = random_tree(rng, joints=int(rng.integers(3, 8))).with_drives(True, LOADED, sign_width=0.02)
+    if robot.n > 2 and seed % 2:
+        robot = robot.with_drives(coupling={robot.joint_names[2]: {robot.joint_names[0]: 0.6}})
+    q, dq, ddq = rng.normal(size=(3, 50, robot.n))
+    sizes = np.diagonal(md.inertia_matrix(robot.with_drives(False, ()), q), axis1=1, axis2=2).mean(axis=0)
+    values = robot.parameters.copy()
+    for column in robot.layout.columns:
+        if column.symbol == "Ia":
+            place = robot.independent.index(column.joint) if column.joint in robot.independent else 0
+            values[column.index] = sizes[place] * 10 ** rng.uniform(-2, 1.5)
+        elif not column.is_inertial:
+            values[column.index] = rng.uniform(0.0, 0.9)
+    robot = robot.with_parameters(values)
+    tau = md.inverse_dynamics(robot, q, dq, ddq)
+    np.testing.assert_allclose(md.forward_dynamics(robot, q, dq, tau), ddq, atol=1e-7)
+    slow = md.papers.forward_dynamics_by_regressor(robot, q[:3], dq[:3], tau[:3])
+    np.testing.assert_allclose(slow, ddq[:3], atol=1e-7)
+
+
+def test_a_drive_that_holds_back_needs_less() -> None:
+    """A pendulum by hand: lifting and accelerating costs 1 + Fl of the torque behind the gear, braking 1 - Fl."""
+    robot, _ = pendulum()
+    values = np.zeros(len(robot.parameters))
+    values[robot.layout.index("MX1")], values[robot.layout.index("ZZ1")] = 2.0, 3.0
+    robot = robot.with_parameters(
+        [0.2 if name == "Fl1" else value for name, value in zip(robot.parameter_names, values)]
+    )
+    for speed, acceleration in ((1.0, 5.0), (1.0, -20.0), (-1.0, 5.0)):
+        behind = 3.0 * acceleration + 20.0 * np.cos(0.3)
+        expected = behind + 0.2 * abs(behind) * np.sign(speed)
+        np.testing.assert_allclose(md.inverse_dynamics(robot, [0.3], [speed], [acceleration]), [expected], rtol=1e-12)
+
+
+def test_loads_follow_from_base_parameters_alone() -> None:
+    """Parameters that differ in what no motion shows, rotors of the first joints among it, have the same torques."""
+    robot = md.load("ur10e").with_drives(True, LOADED, sign_width=0.02)
+    rng = np.random.default_rng(0)
+    robot = robot.with_parameters(np.where(np.isnan(robot.parameters), rng.uniform(0.1, 0.5), robot.parameters))
+    base = md.base_parameters(robot)
+    q, dq, ddq = rng.normal(size=(3, 20, robot.n))
+    tau = md.inverse_dynamics(robot, q, dq, ddq)
+    other = np.asarray(base.lift(base.values(robot.parameters)), dtype=float)
+    assert abs(other[robot.layout.index("Ia1")] - robot.parameters[robot.layout.index("Ia1")]) > 0.05
+    np.testing.assert_allclose(md.inverse_dynamics(robot, q, dq, ddq, other), tau, atol=1e-9)

@@ -23,7 +23,7 @@ def test_ur10() -> None:
     plain, chosen = (md.identify(robot, fitted, friction=terms) for terms in (PLAIN, "auto"))
     before, after = (md.validate(estimate, test).relative_error for estimate in (plain, chosen))
     assert "load" in chosen.settings["friction"]
-    assert after < 0.045  # a plain baseline with hard signs reaches 7.2 %
+    assert after < 0.036  # a plain baseline with hard signs reaches 7.2 %; loads at rest give 3.59 %
     assert after < 0.8 * before
     assert chosen.certificate.everywhere
     widths = np.array(chosen.settings["sign_width"])
@@ -53,6 +53,6 @@ def test_tx40() -> None:
         ready = md.prepare(robot, other, delay=estimate.settings["preparation"]["delay"])
         residual = ready.tau - estimate.predict(ready)  # of the raw torque 15 % lie above the cut-off
         errors[terms] = np.linalg.norm(residual) / np.linalg.norm(ready.tau)
-    assert errors["auto"] < 0.0625
+    assert errors["auto"] < 0.0585  # loads at rest give 6.1 %
     assert 0.04 < estimate.settings["warming"]["share"] < 0.09  # all drives lose some friction in these five seconds
     assert errors["auto"] < errors[PLAIN]

@@ -18,10 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from minidyn.dynamics.drives import Shapes, drive_columns, drive_loads, has_load, some_parameters, some_states
+from minidyn.arrays import Array
+from minidyn.dynamics.drives import Shapes, drive_columns, drive_ratios, has_load, memory_columns, some_parameters
 from minidyn.dynamics.energy import kinetic_columns, potential_columns
+from minidyn.dynamics.loads import drive_loads
 from minidyn.dynamics.tree import Coordinates, Tree
 from minidyn.dynamics.vectors import Scalar, Turn, turn_columns
+from minidyn.model.drives import BREAKAWAY
 from minidyn.model.robot import Robot
 
 Stack = NDArray[Any]
@@ -51,6 +54,46 @@ class Arithmetic:
         return raw[..., None] if isinstance(raw, np.ndarray) else raw
 
 
+def state_kinds(robot: Robot, c: Coordinates) -> list[tuple[tuple[object, ...], float]]:
+    """Return for each memory column (what its state is a function of, the sign it has there).
+
+    Drives whose motions are proportional have the same state where their travels are in the same proportion; breakaway,
+    which has no sign, where they move alike. A drive that stands still has the sign 0.
+    """
+    found: list[tuple[tuple[object, ...], float]] = []
+    for column in memory_columns(robot):
+        speed: dict[int, float] = {}
+        plain = True
+        for other, ratio in drive_ratios(robot, column.joint).items():
+            for k, factor in c.G[other].items():
+                plain = plain and isinstance(factor, int | float)
+                speed[k] = speed.get(k, 0.0) + ratio * (float(factor) if plain else 1.0)
+        form = sorted((k, value) for k, value in speed.items() if value)
+        if not plain or not form:
+            found.append(((column.symbol, column.joint), 1.0 if form else 0.0))
+            continue
+        lead, joint = form[0][1], robot.joints[column.joint]
+        rested, travel = column.symbol == BREAKAWAY, joint.drive.travel(column.symbol)
+        rests = rested * abs(lead) / joint.rest_speed
+        same = tuple((k, f"{value / lead:.9g}") for k, value in form), f"{travel / abs(lead):.9g}", f"{rests:.9g}"
+        found.append(((column.symbol, *same), 1.0 if lead > 0 or rested else -1.0))
+    return found
+
+
+def some_states(robot: Robot, c: Coordinates, shape: tuple[int, ...]) -> list[Array]:
+    """Return arbitrary states of all memory columns, equal where they are one function of the motion.
+
+    For questions on the structure of the model: the motion before may have led to any of them.
+    """
+    rng, drawn = np.random.default_rng(1), dict[tuple[object, ...], Array]()
+    found = []
+    for kind, sign in state_kinds(robot, c):
+        if kind not in drawn:
+            drawn[kind] = rng.uniform(-1.0, 1.0, shape)
+        found.append(sign * drawn[kind])
+    return found
+
+
 def torque_rows(
     robot: Robot, tree: Tree, c: Coordinates, kind: Arithmetic, friction: bool = True, shapes: Shapes | None = None
 ) -> Stack:
@@ -65,8 +108,10 @@ def torque_rows(
     if len(inertial) == len(robot.layout) and robot.n == len(robot.joints):
         return every
     if friction and shapes is None:
-        phi = some_parameters(robot) if has_load(robot) else robot.parameters
-        loads = drive_loads(robot, tree, c, [list(phi[part]) for part in robot.layout.links])
+        loads = None
+        if has_load(robot):
+            phi = some_parameters(robot)
+            loads = drive_loads(robot, tree, c, [list(phi[part]) for part in robot.layout.links], phi.tolist())
         shapes = Shapes(robot, c.q, loads, some_states(robot, c, kind.shape))
     rows = kind.zeros(robot.n, len(robot.layout))
     if robot.n == len(robot.joints):

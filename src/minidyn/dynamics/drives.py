@@ -4,10 +4,8 @@ The speed of drive j, reduced to the joint side, is v = dq_j + Σ c_k dq_k with 
 torque acts on joint j and, through c, on the coupled joints. Springs, counterbalances and a joint's own terms act on
 the joint alone. The terms are listed in `minidyn.model.drives`.
 
-Load-dependent friction grows with what a drive carries at rest: the torque that holds the robot still against gravity,
-as the drive feels it. It is a function of the position and of the robot's own parameters, so that forward dynamics
-stays explicit: with the whole torque as load the acceleration would stand on both sides. On the log of a UR10 both
-predict equally well (docs/friction.md).
+Friction that grows with the load grows with what a drive carries, a function of the motion and of the robot's own
+parameters (`loads.py`).
 
 Presliding is a state z of the drive: after a reversal friction does not turn round at once but builds up with travel,
 dz = (1 - s z) dp / travel with p the position of the drive and s the sign of its motion (Dahl 1968). It depends on the
@@ -29,9 +27,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
-from minidyn.dynamics.newton_euler import joint_torques
+from minidyn.dynamics.newton_euler import rigid_regressor
 from minidyn.dynamics.papers.sixteen import sixteen_layout, sixteen_links
-from minidyn.dynamics.tree import REAL, Coordinates, Tree, coordinates, place
+from minidyn.dynamics.tree import REAL, Coordinates, chosen_columns, coordinates, place
 from minidyn.dynamics.vectors import Scalar, weighted_sum
 from minidyn.errors import DescriptionError, MinidynError, Unsupported
 from minidyn.graph import scalar
@@ -39,10 +37,12 @@ from minidyn.model.balancer import Balancer
 from minidyn.model.drives import (
     BREAKAWAY,
     BY_SYMBOL,
+    INERTIAS,
     MEMORY,
     POSITION_TERMS,
     REST_TIME,
     RIPPLE_ORDER,
+    ROTOR,
     STRIBECK_SPEED,
     TERMS,
     Motion,
@@ -63,6 +63,8 @@ class DriveColumn:
 
 
 _CONSERVATIVE = {TERMS[name].symbol for name in POSITION_TERMS if name != "load"}  # springs are no friction
+_SHOWN = 1e-6  # of the largest singular value: directions below show nothing
+_BEHIND: dict[str, frozenset[int]] = {}
 _STILL = 1e-9  # rad/s or m/s: a drive at rest has no sign
 # A Butterworth filter of fourth order, forwards and backwards, makes a step of time over T about this of it, with
 # n² = t² + (0.23 T)² for a cut-off 1 / T: t/n (1 + (0.23 T / n)² (1.13 - 1.4 (0.23 T / n)²)); least squares.
@@ -73,7 +75,7 @@ _OPERATIONS: dict[str, Callable[..., Scalar]] = {"sqrt": scalar.sqrt, "atan2": s
 class Shapes:
     """The functions of speed and position that are no polynomials, on floats, NumPy arrays and graph nodes.
 
-    Other number systems override them. Loads are what each joint's drive carries at rest; None: not known. States are
+    Other number systems override them. Loads are what each joint's drive carries; None: not known. States are
     those of `memory_columns`; None: not known, steady sliding.
     """
 
@@ -167,7 +169,7 @@ class Shapes:
         return found
 
     def load(self, joint: int) -> Scalar:
-        """Size of what the joint's drive carries at rest, N m or N."""
+        """Size of what the joint's drive carries, N m or N."""
         if self._loads is None:
             raise Unsupported(
                 f"joint {self._names[joint]!r} has friction that grows with the load, which this function does not "
@@ -289,46 +291,6 @@ def drive_states(
     return found if before is None else found[1:]
 
 
-def state_kinds(robot: Robot, c: Coordinates) -> list[tuple[tuple[object, ...], float]]:
-    """Return for each memory column (what its state is a function of, the sign it has there).
-
-    Drives whose motions are proportional have the same state where their travels are in the same proportion; breakaway,
-    which has no sign, where they move alike. A drive that stands still has the sign 0.
-    """
-    found: list[tuple[tuple[object, ...], float]] = []
-    for column in memory_columns(robot):
-        speed: dict[int, float] = {}
-        plain = True
-        for other, ratio in drive_ratios(robot, column.joint).items():
-            for k, factor in c.G[other].items():
-                plain = plain and isinstance(factor, int | float)
-                speed[k] = speed.get(k, 0.0) + ratio * (float(factor) if plain else 1.0)
-        form = sorted((k, value) for k, value in speed.items() if value)
-        if not plain or not form:
-            found.append(((column.symbol, column.joint), 1.0 if form else 0.0))
-            continue
-        lead, joint = form[0][1], robot.joints[column.joint]
-        rested, travel = column.symbol == BREAKAWAY, joint.drive.travel(column.symbol)
-        rests = rested * abs(lead) / joint.rest_speed
-        same = tuple((k, f"{value / lead:.9g}") for k, value in form), f"{travel / abs(lead):.9g}", f"{rests:.9g}"
-        found.append(((column.symbol, *same), 1.0 if lead > 0 or rested else -1.0))
-    return found
-
-
-def some_states(robot: Robot, c: Coordinates, shape: tuple[int, ...]) -> list[Array]:
-    """Return arbitrary states of all memory columns, equal where they are one function of the motion.
-
-    For questions on the structure of the model: the motion before may have led to any of them.
-    """
-    rng, drawn = np.random.default_rng(1), dict[tuple[object, ...], Array]()
-    found = []
-    for kind, sign in state_kinds(robot, c):
-        if kind not in drawn:
-            drawn[kind] = rng.uniform(-1.0, 1.0, shape)
-        found.append(sign * drawn[kind])
-    return found
-
-
 def drive_ratios(robot: Robot, joint: int) -> dict[int, float]:
     """Return {joint index: how much that joint turns the drive of `joint`}."""
     ratios = {joint: 1.0}
@@ -359,35 +321,61 @@ def has_load(robot: Robot) -> bool:
     return any("load" in joint.drive.friction for joint in robot.joints)
 
 
-def drive_loads(robot: Robot, tree: Tree, c: Coordinates, ten: Sequence[Sequence[Scalar]]) -> list[Scalar] | None:
-    """Return what the drive of each joint carries at rest, N m or N; None where no drive asks.
+def behind_gears(robot: Robot) -> frozenset[int]:
+    """Return the places of the inertias of drives that count as load: all but rotors that motion tells from links.
 
-    An independent joint carries its followers too; a follower's own drive what hangs on its joint. With v = C dq the
-    speeds of coupled drives, torques of joints are Cᵀ times those of drives, so that loads are C⁻ᵀ times gravity.
-    Each link has ten parameters XX ... M.
+    A rotor whose column is a combination of others, as that of the first joint is, counts with the links: so loads
+    follow from base parameters alone.
     """
-    if not has_load(robot):
-        return None
-    still = [tree.zero] * len(robot.joints)
-    gravity = joint_torques(tree, still, still, ten)
-    for column, value in enumerate(c.project(gravity)):
-        gravity[robot.independent[column]] = value
+    key = robot.structure_fingerprint
+    if key not in _BEHIND:
+        inertias = [column for column in robot.layout.columns if column.symbol in INERTIAS]
+        before = [c.index for c in inertias if c.symbol == ROTOR and c.joint in robot.independent]
+        _BEHIND[key] = frozenset(column.index for column in inertias) - _separate(robot, before)
+    return _BEHIND[key]
+
+
+def _separate(robot: Robot, wanted: Sequence[int]) -> set[int]:
+    """Return which inertial columns are no combination of the others, from their values at random states."""
+    every = [column.index for column in robot.layout.columns if column.is_inertial or column.symbol in INERTIAS]
+    samples = -(-3 * len(every) // robot.n)
+    c = coordinates(robot, *(list(part.T) for part in np.random.default_rng(0).normal(size=(3, samples, robot.n))))
+    blocks = rigid_regressor(place(robot, c.q, REAL), c.dq, c.ddq)
+    rows = chosen_columns(c, all_columns(robot, blocks, drive_columns(robot, c.dq, c.ddq, None)), every, None)
+    Y = np.concatenate([np.stack([np.broadcast_to(value, samples) for value in row], axis=1) for row in rows])
+    sizes = np.linalg.norm(Y, axis=0)
+    _, values, V = np.linalg.svd(Y[:, sizes > 0] / sizes[sizes > 0], full_matrices=False)
+    # a column that others combine to has a part in directions that show nothing
+    hidden = np.zeros(len(every))
+    hidden[sizes > 0] = np.linalg.norm(V[values < _SHOWN * values[0]], axis=0)
+    return {k for k, size, part in zip(every, sizes, hidden) if k in wanted and size > 0 and part < _SHOWN}
+
+
+def with_inertias(robot: Robot, c: Coordinates, torque: Sequence[Scalar], phi: Sequence[Scalar]) -> list[Scalar]:
+    """Return the torque of all joints that links need with that of the inertias of drives behind gears added."""
+    found, behind = list(torque), behind_gears(robot)
+    for column in drive_columns(robot, c.dq, c.ddq, None):
+        if column.index in behind:
+            for joint, ratio in column.ratios.items():
+                found[joint] = found[joint] + ratio * (phi[column.index] * column.value)
+    return found
+
+
+def on_drives(robot: Robot, torque: Sequence[Scalar]) -> list[Scalar]:
+    """Return what drives feel of the torques of joints: C⁻ᵀ times these where several joints turn a drive."""
+    C = coupling_matrix(robot)
+    if np.array_equal(C, np.eye(len(C))):
+        return list(torque)
+    return [weighted_sum(row.tolist(), torque) for row in np.linalg.inv(C).T]
+
+
+def coupling_matrix(robot: Robot) -> Array:
+    """Return how far joints turn drives (joints, joints)."""
     C = np.eye(len(robot.joints))
-    for joint in range(len(robot.joints)):
+    for joint in range(len(C)):
         for other, ratio in drive_ratios(robot, joint).items():
             C[joint, other] = ratio
-    if np.array_equal(C, np.eye(len(C))):
-        return gravity
-    return [weighted_sum(row.tolist(), gravity) for row in np.linalg.inv(C).T]
-
-
-def loads_of_motion(robot: Robot, q: Array, ten: Sequence[Sequence[Scalar]]) -> Array:
-    """Return what each drive carries at rest at positions (N, n), as (N, joints), N m or N; no joint has a formula."""
-    still = [np.zeros(len(q))] * robot.n
-    c = coordinates(robot, list(np.asarray(q, dtype=float).T), still, still)
-    loads = drive_loads(robot, place(robot, c.q, REAL), c, ten)
-    every = [0.0] * len(robot.joints) if loads is None else loads
-    return np.stack([np.broadcast_to(load, len(q)) for load in every], axis=1)
+    return C
 
 
 def some_parameters(robot: Robot) -> Array:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
-from minidyn.dynamics.drives import Shapes, drive_columns, has_load, loads_of_motion
+from minidyn.dynamics.drives import Shapes, drive_columns, has_load, on_drives, with_inertias
 from minidyn.dynamics.implicit import implicit_call
 from minidyn.dynamics.kernel import (
     READY,
@@ -26,8 +26,9 @@ from minidyn.dynamics.kernel import (
     run,
     run_function,
 )
+from minidyn.dynamics.loads import drive_loads
 from minidyn.dynamics.record import build
-from minidyn.dynamics.tree import coordinates
+from minidyn.dynamics.tree import REAL, coordinates, place
 from minidyn.errors import Unsupported
 from minidyn.graph.derivative import tangents
 from minidyn.graph.scalar import Graph
@@ -299,6 +300,21 @@ def torques_by_parts(
     return found
 
 
+def loads_of_motion(robot: Robot, q: Array, dq: Array, ddq: Array, parameters: Array) -> Array:
+    """Return what each drive carries along a motion, as (N, joints), N m or N, whether or not its friction grows so.
+
+    No joint has a formula.
+    """
+    c = coordinates(robot, *(list(np.asarray(values, dtype=float).T) for values in (q, dq, ddq)))
+    if len(robot.independent) < len(robot.joints):
+        ten = [list(parameters[part]) for part in robot.layout.links]
+        found = drive_loads(robot, place(robot, c.q, REAL), c, ten, parameters.tolist())
+    else:
+        links = inverse_dynamics(links_alone(robot), q, dq, ddq, _of_links(robot, parameters))
+        found = on_drives(robot, with_inertias(robot, c, list(links.T), parameters.tolist()))
+    return np.stack([np.broadcast_to(load, len(q)) for load in found], axis=1)
+
+
 def _is_whole(robot: Robot) -> bool:
     return bool(robot.implicit_loops or robot.formulas)
 
@@ -315,10 +331,7 @@ def _of_links(robot: Robot, parameters: Array) -> Array:
 def _drives(robot: Robot, q: Array, dq: Array, ddq: Array, memory: Array | None) -> Iterator[tuple[int, Sequence[Any]]]:
     """Yield for each drive parameter its place, and what a value of 1 adds to each joint's torque: (N,), or zero."""
     c = coordinates(robot, *(list(np.asarray(values, dtype=float).T) for values in (q, dq, ddq)))
-    loads = None
-    if has_load(robot):
-        ten = [list(robot.parameters[part]) for part in robot.layout.links]
-        loads = list(loads_of_motion(robot, q, ten).T)
+    loads = list(loads_of_motion(robot, q, dq, ddq, robot.parameters).T) if has_load(robot) else None
     states = None if memory is None else list(memory.T)
     for column in drive_columns(robot, c.dq, c.ddq, Shapes(robot, c.q, loads, states)):
         torque: list[Any] = [0.0] * len(robot.joints)

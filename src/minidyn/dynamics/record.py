@@ -7,7 +7,7 @@ zero too, however the function was written down.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -21,8 +21,8 @@ from minidyn.dynamics.drives import (
     DriveColumn,
     Shapes,
     all_columns,
+    behind_gears,
     drive_columns,
-    drive_loads,
     has_load,
     memory_columns,
     rotor_inertia_matrix,
@@ -30,6 +30,7 @@ from minidyn.dynamics.drives import (
 )
 from minidyn.dynamics.energy import kinetic_columns, potential_columns
 from minidyn.dynamics.kinematics import link_jacobian, link_placement
+from minidyn.dynamics.loads import drive_loads, loads_move, rubbing_accelerations
 from minidyn.dynamics.newton_euler import (
     composite_inertia_matrix,
     joint_torques,
@@ -97,12 +98,12 @@ class _Recording:
         every = all_columns(self.robot, blocks, self.drives(c), sixteen)
         return chosen_columns(c, every, self.columns, self.combine)
 
-    def drives(self, c: Coordinates) -> list[DriveColumn]:
-        """Return the drive columns."""
+    def drives(self, c: Coordinates, at_rest: bool = False) -> list[DriveColumn]:
+        """Return the drive columns; loads that friction grows with are those of the motion, or the weight alone."""
         loads = None
         if has_load(self.robot):
-            tree, still, ten = self.motion(dq=False, ddq=False)
-            loads = drive_loads(self.robot, tree, still, ten)
+            tree, _, ten = self.motion(dq=False, ddq=False)
+            loads = drive_loads(self.robot, tree, c, ten, self.phi, at_rest)
         shapes = Shapes(self.robot, c.q, loads, self.inputs.get(STATES))
         return drive_columns(self.robot, c.dq, c.ddq, shapes)
 
@@ -129,10 +130,12 @@ def _gravity_torque(r: _Recording) -> list[Scalar]:
     return c.project(joint_torques(tree, c.dq, c.ddq, ten))
 
 
-def _inertia_matrix(r: _Recording) -> list[list[Scalar]]:
+def _inertia_matrix(r: _Recording, drives: Collection[int] | None = None) -> list[list[Scalar]]:
+    """Return the inertia matrix, with all inertias of drives or those at some places."""
     tree, c, ten = r.motion(dq=False, ddq=False)
     M = composite_inertia_matrix(tree, ten)
-    rotors = rotor_inertia_matrix(r.robot, r.phi)
+    phi = r.phi if drives is None else [value if k in drives else 0.0 for k, value in enumerate(r.phi)]
+    rotors = rotor_inertia_matrix(r.robot, phi)
     return c.project_matrix([plus(row, extra) for row, extra in zip(M, rotors)])
 
 
@@ -141,6 +144,10 @@ def _coriolis_matrix(r: _Recording) -> list[list[Scalar]]:
 
 
 def _forward_dynamics(r: _Recording) -> list[Scalar]:
+    if has_load(r.robot) and loads_move(r.robot):
+        tree, c, ten = r.motion(ddq=False)
+        inertia = _inertia_matrix(r, behind_gears(r.robot))
+        return rubbing_accelerations(r.robot, tree, c, ten, r.phi, inertia, r.inputs["tau"], r.inputs.get(STATES))
     bias = _inverse_dynamics(r, ddq=False)
     return solve_symmetric(_inertia_matrix(r), [t - b for t, b in zip(r.inputs["tau"], bias)], r.robot.joint_names)
 
@@ -175,7 +182,8 @@ def _slotine_li_regressor(r: _Recording) -> list[list[Scalar]]:
 def _momentum_regressor(r: _Recording) -> Results:
     tree, c = r.state(ddq=False)
     links = link_lagrangians(tree, c.dq)
-    drives = r.drives(replace(c, ddq=c.dq))  # with speeds for accelerations Ia's column is the speed
+    # with speeds for accelerations Ia's column is the speed; what loads drives in motion is not known
+    drives = r.drives(replace(c, ddq=c.dq), at_rest=True)
     rotors, friction = ([d for d in drives if (d.symbol in INERTIAS) is kind] for kind in (True, False))
     W_all = all_columns(r.robot, _standard([link.momentum for link in links]), rotors)
     rest_all = all_columns(r.robot, _standard([link.rest for link in links]), friction)
@@ -302,7 +310,7 @@ def build(
 
 def _known(robot: Robot, what: str, values: Array) -> list[Scalar]:
     """Return parameters without unknown ones that matter; a regressor needs those of the loads."""
-    return list(without_unknowns(robot, what if WHAT[what].parameters else "gravity_torque", values).tolist())
+    return list(without_unknowns(robot, what if WHAT[what].parameters else "regressor", values).tolist())
 
 
 def record(
@@ -385,11 +393,15 @@ def _find(robot: Robot, what: str) -> NDArray[np.bool_]:
     q, dq, ddq = np.random.default_rng(0).uniform(-1.0, 1.0, (3, _STATES, robot.n))
     if what == "energy":
         return _nonzero(evaluate(record(robot, "energy_regressor"), q, dq))
-    # what a load is does not matter here: parameters of loads are those of gravity, which are needed anyhow
+    # what a load is does not matter here: its parameters are those of links and inertias, which are needed anyhow
     regressor: Function = record(robot, "regressor", parameters=some_parameters(robot))
     Y = np.asarray(evaluate(regressor, q, dq, ddq))
     if what in ("inverse_dynamics", "forward_dynamics"):
         return _nonzero(Y)
+    if what == "regressor":  # that of friction which grows with the load
+        carried = _columns(robot, drives=())
+        carried[list(behind_gears(robot))] = True
+        return _nonzero(Y) & carried
     rest = evaluate(regressor, q, 0.0 * dq, 0.0 * ddq)
     if what == "gravity_torque":
         return _nonzero(rest, Y) & _columns(robot, drives=())

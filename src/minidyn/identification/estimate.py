@@ -195,11 +195,11 @@ class Estimate(Identified):
             )
         noise = self.sigma if scatter is None else np.array(scatter, dtype=float)
         base = self._seen(recording, low_passed).base
+        robot = base.robot.with_parameters(self.parameters)  # loads that friction grows with are the model's
 
         def deviations(piece: Recording) -> Array:
-            Y = base_regressor(
-                base.robot, *signals_of(piece, "q", "dq", "ddq"), base=base, memory=piece.telemetry.get(STATES)
-            )
+            states = piece.telemetry.get(STATES)
+            Y = base_regressor(robot, *signals_of(piece, "q", "dq", "ddq"), base=base, memory=states)
             variance = np.diagonal(carried(Y, covariance), axis1=-2, axis2=-1) + noise**2
             for columns in self.robot.layout.drives if drift else ():
                 own = [column.index for column in columns if column.is_friction and not column.is_rigid]

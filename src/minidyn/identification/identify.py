@@ -167,14 +167,14 @@ def identify(
     data, more = ready_for(estimator, model, log, options.progress)
     start = base_parameters(model) if base is None else base
     # a prior decides what a weak recording leaves open; without one, or without any motion, it is refused
-    known = prior_parameters(model, prior, (robot,))
-    filled = has_enough(model, start, data, consistent and knows_a_body(model, known))
+    sure = consistent and knows_a_body(model, prior_parameters(model, prior, (robot,)))
+    options = replace(options, allow_open=(filled := has_enough(model, start, data, sure)))
     # a simulated loop passes through the filter of the torque: a width that replaces that filter would be wrong there
     simulated = estimator.simulates_torque and controller is not None
     wish = {"widths": sign_width is None and not simulated, "fixed": base is not None, "memory": estimator.remembers}
-    wish["filtered"] = simulated or estimator.filters_columns or not estimator.needs_acceleration
-    options, solve = replace(options, allow_open=filled), estimator.solve
-    solve = solve if friction_per is None else partial(solve_per_log, solve)
+    wish["at_rest"] = not estimator.needs_acceleration
+    wish["filtered"] = simulated or estimator.filters_columns or wish["at_rest"]
+    solve = estimator.solve if friction_per is None else partial(solve_per_log, estimator.solve)
 
     def estimated(loaded: Robot, choice: FrictionChoice, data: AnyRecording) -> Solution:
         return solve(loaded, choice.base, choice.ready(loaded, data), options)

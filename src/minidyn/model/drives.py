@@ -104,7 +104,7 @@ class Motion:
 
     @property
     def load(self) -> Any:
-        """Size of what the drive carries at rest, N m or N."""
+        """Size of what the drive carries, N m or N."""
         return self.shapes.load(self.joint)
 
     @property

@@ -14,8 +14,10 @@ from minidyn.arrays import Array
 from minidyn.base.exact.angles import PARTS, AngleBasis, AngleSum, constant_angles
 from minidyn.base.exact.digits import PI, Digits, cos_sin, formula_operations
 from minidyn.base.numeric.samples import JointStates
-from minidyn.dynamics.drives import Shapes, drive_loads, some_parameters, some_states
+from minidyn.base.rows import some_states
+from minidyn.dynamics.drives import Shapes, some_parameters
 from minidyn.dynamics.kinematics import link_jacobian, link_placement
+from minidyn.dynamics.loads import drive_loads
 from minidyn.dynamics.newton_euler import link_motions
 from minidyn.dynamics.tree import Coordinates, Numbers, Tree, constant_placement, place
 from minidyn.dynamics.vectors import Scalar, Vector, add, cross, dot, subtract, to_parent
@@ -73,7 +75,7 @@ class PreciseShapes(Shapes):
             phi = some_parameters(self._robot)
             ten = [[Digits.constant(value) for value in phi[part]] for part in self._robot.layout.links]
             self._loads = drive_loads(self._robot, self._tree, self._c, ten)
-        load = 0 if self._loads is None else self._loads[joint]
+        load = self._loads[joint]
         return load * self._operations["sign"](load) if isinstance(load, Digits) else abs(load)
 
 

@@ -17,7 +17,8 @@ from functools import partial
 
 from minidyn.base.exact.angles import AngleBasis, AngleSum, constant_angles
 from minidyn.base.exact.prime import Field, Point, Residues, exact_fraction
-from minidyn.dynamics.drives import Shapes, drive_loads, drive_ratios
+from minidyn.dynamics.drives import Shapes, drive_ratios
+from minidyn.dynamics.loads import drive_loads
 from minidyn.dynamics.tree import Coordinates, Numbers, Tree, coordinates, place
 from minidyn.dynamics.vectors import Scalar
 from minidyn.errors import Unsupported
@@ -113,11 +114,11 @@ class ExactShapes(Shapes):
         return self._draw((symbol, joint), self._field.random)
 
     def load(self, joint: int) -> Scalar:
-        """0 where gravity never loads the drive, a constant where it always does alike, a random value elsewhere."""
+        """0 where nothing loads the drive, a constant where it always does alike, a random value elsewhere."""
         if self._loads is None:
             ten = [[self._field.random(constant=True) for _ in range(10)] for _ in self._robot.joints]
             self._loads = drive_loads(self._robot, self._tree, self._c, ten)
-        load = 0 if self._loads is None else self._loads[joint]
+        load = self._loads[joint]
         if load.__class__ is not Residues:
             return load
         if not load.value.any():

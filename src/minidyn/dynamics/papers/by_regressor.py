@@ -6,10 +6,13 @@ of the inertia matrix, for whatever parameters it is multiplied with: standard o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
+from minidyn.dynamics.drives import has_load
 from minidyn.dynamics.functions import call, regressor
 from minidyn.dynamics.kernel import BaseColumns, require_own
 from minidyn.dynamics.regressor_forms import lumeng16
@@ -17,6 +20,7 @@ from minidyn.errors import MinidynError, ShapeError, UnknownParameters, first_of
 from minidyn.model.robot import Robot
 
 _SINGULAR = 1e-13  # smallest eigenvalue of the inertia matrix against its largest
+_REPEATS, _SETTLED, _NEAR = 30, 1e-10, 1e-3  # of Newton's steps: how many, how small, and over what slopes are taken
 
 
 def inertia_matrix_by_regressor(
@@ -59,6 +63,8 @@ def forward_dynamics_by_regressor(
 ) -> Array:
     """Return the accelerations (..., n) that torques cause: ddq = M⁻¹ (tau - Y(q, dq, 0) θ), M from unit accelerations.
 
+    Friction that grows with the load depends on the acceleration: Newton's steps are then repeated.
+
     `minidyn.forward_dynamics` gives the same in a fraction of the time. This route shares with it only the robot's
     geometry, and it takes an estimate of base parameters or of sixteen parameters a link as it is.
 
@@ -80,7 +86,8 @@ def forward_dynamics_by_regressor(
     states = [_of_joints(name, array, robot) for name, array in (("q", q), ("dq", dq), ("tau", tau))]
     positions, speeds, torques = np.broadcast_arrays(*states)
     require_own(robot, base, "forward_dynamics_by_regressor")
-    bias, M = _bias_and_inertia(robot, positions, speeds, parameters, base, parametrization, form)
+    given = parameters, base, parametrization, form
+    bias, M = _bias_and_inertia(robot, positions, speeds, *given)
     values, directions = np.linalg.eigh((M + np.swapaxes(M, -1, -2)) / 2)
     smallest, largest = values[..., 0], np.abs(values).max(axis=-1)
     bad = np.abs(smallest) <= _SINGULAR * largest
@@ -91,7 +98,19 @@ def forward_dynamics_by_regressor(
             f"forward_dynamics_by_regressor of robot {robot.name!r}: the inertia matrix is singular at joint "
             f"{joint!r}; its links carry no inertia about its axis"
         )
-    return np.asarray(np.linalg.solve(M, (torques - bias)[..., None])[..., 0], dtype=float)
+    if not has_load(robot):
+        return np.asarray(np.linalg.solve(M, (torques - bias)[..., None])[..., 0], dtype=float)
+    found = np.zeros(torques.shape)
+    for _ in range(_REPEATS):
+        tau, slope = _bias_and_inertia(robot, positions, speeds, *given, found, _NEAR)
+        step = np.linalg.solve(slope, (torques - tau)[..., None])[..., 0]
+        found = found + step
+        if np.all(np.abs(step) <= _SETTLED * (1.0 + np.abs(found))):
+            return found
+    raise MinidynError(
+        f"forward_dynamics_by_regressor of robot {robot.name!r}: accelerations did not settle in {_REPEATS} steps; "
+        "friction that grows with the load takes all of it: give Fl < 1, or use md.forward_dynamics"
+    )
 
 
 def _bias_and_inertia(
@@ -102,11 +121,25 @@ def _bias_and_inertia(
     base: BaseColumns | None,
     parametrization: str,
     form: str,
+    ddq: Array | float = 0.0,
+    unit: float = 1.0,
 ) -> tuple[Array, Array]:
-    """Return Y(q, dq, 0) θ (..., n) and the matrix (..., n, n) with the columns Y(q, dq, e_i) θ - Y(q, dq, 0) θ."""
+    """Return Y(q, dq, ddq) θ (..., n) and the matrix (..., n, n) with the columns Y(q, dq, ddq + e_i) θ less that."""
     n = robot.n
-    accelerations = np.concatenate([np.zeros((1, n)), np.eye(n)]).reshape(n + 1, *(1,) * (q.ndim - 1), n)
-    states = np.broadcast_arrays(q, dq, accelerations)
+    steps = np.concatenate([np.zeros((1, n)), unit * np.eye(n)]).reshape(n + 1, *(1,) * (q.ndim - 1), n)
+    tau = _torques(robot, np.broadcast_arrays(q, dq, ddq + steps), parameters, base, parametrization, form)
+    return tau[0], np.moveaxis(tau[1:] - tau[0], 0, -1) / unit
+
+
+def _torques(
+    robot: Robot,
+    states: Sequence[Array],
+    parameters: ArrayLike | None,
+    base: BaseColumns | None,
+    parametrization: str,
+    form: str,
+) -> Array:
+    """Return Y(q, dq, ddq) θ (..., n)."""
     if base is not None:
         if parametrization != "standard" or form != "newton_euler":
             raise MinidynError("base= stands for combinations of standard parameters: leave parametrization and form")
@@ -129,8 +162,7 @@ def _bias_and_inertia(
             shown = first_of([names[k] for k in np.flatnonzero(felt)])
             raise UnknownParameters(f"robot {robot.name!r}: parameters that are unknown (NaN) are needed: {shown}")
         theta = np.where(unknown, 0.0, theta)
-    tau = Y @ theta
-    return tau[0], np.moveaxis(tau[1:] - tau[0], 0, -1)
+    return np.asarray(Y @ theta)
 
 
 def _of_joints(name: str, array: ArrayLike, robot: Robot) -> Array:

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.numeric.samples import random_states, units_of
-from minidyn.dynamics.drives import drive_paths, drive_ratios, loads_of_motion
+from minidyn.dynamics.drives import drive_paths, drive_ratios
+from minidyn.dynamics.functions import gravity_of_links
 from minidyn.dynamics.record import STATES
 from minidyn.identification.estimators.method import Solution
 from minidyn.identification.estimators.solve import block_covariance, block_length, block_sums, condition_of
@@ -356,16 +357,15 @@ def _friction_lacking(robot: Robot, q: Array, dq: Array) -> Array:
 
     Where it has no friction terms, viscous and Coulomb friction and offset are among them.
     """
-    loads = np.zeros((len(q), len(robot.joints)))
+    loads = np.zeros(q.shape)  # at rest: what accelerations add would be late, too
     if not robot.formulas and not np.isnan(robot.parameters).any():
-        ten = [list(robot.parameters[part]) for part in robot.layout.links]
-        loads = np.abs(loads_of_motion(robot.with_drives(friction="load"), q, ten))
+        loads = np.abs(gravity_of_links(robot, q, robot.parameters))
     found = []
     for place, joint in enumerate(robot.independent):
         speed = dq[:, place]
         over = speed / max(float(np.sqrt(np.mean(speed**2))), 1e-300)
         sign = np.tanh(over / _REVERSAL)
-        own = [np.tanh(over / _FALLS), over * np.abs(over), loads[:, joint] * sign]
+        own = [np.tanh(over / _FALLS), over * np.abs(over), loads[:, place] * sign]
         if not robot.joints[joint].drive.friction:
             own += [speed, sign, np.ones(len(dq))]
         for column in own:

@@ -62,15 +62,15 @@ _FALLS = (0.05, 0.15, 0.4)  # Stribeck speeds, over the same
 _SAMPLES = 10_000  # enough to choose; a longer recording is thinned
 _SHARE = 0.6  # of the change is one standard deviation: simulated robots, sharp friction and soft, lie within two
 _FINEST = 1.1  # widths are chosen from steps of 17 %: nearer ones are not told apart
+_FITTED = 6000  # samples, enough to see how far a fit moves with a width
 _STANDSTILL = 1e-12
+_Model = TypeVar("_Model")
 _SLOW, _RESTS, _TIMES_NOISE = 0.05, 0.1, 10.0  # a sharp sign would make friction of the noise of joints that rest
 _TIMES_SMEARED = 3.0  # the travel over which a low-pass spreads a reversal: presliding over less cannot be told from it
 _FALLEN = 0.005  # of the friction: what falls by less during a log is not asked for
 _HIDE = 0.25  # of the held-out squares: waves that large are taken off before other terms are chosen again
 _HIGHEST_ORDER = 500.0  # waves over 2 pi rad or m
 _LOADED = 100_000  # samples that are read at once to look for breakaway; longer logs are not asked
-_Model = TypeVar("_Model")
-_FITTED = 6000  # samples, enough to see how far a fit moves with a width
 
 TOO_FEW = look(
     "friction.too_few_samples",
@@ -186,6 +186,7 @@ def choose_friction(
     fixed: bool = False,
     load: bool = True,
     memory: bool = True,
+    at_rest: bool = False,
     filtered: bool = False,
 ) -> FrictionChoice:
     """Choose what the file of a robot, which has the terms to begin with (`starting_model`), leaves open.
@@ -193,8 +194,8 @@ def choose_friction(
     Friction "auto": terms may be added; "own": where the robot has no terms and shows friction, a notice says so. With
     `widths` a smoothing width may be chosen where the robot has none; where the base parameters are given (`fixed`) no
     term may be left out. Without `load` friction that grows with the load is left out, even where it was asked for.
-    Without `memory` there is none whose drive remembers. Where the recording's torques have passed a low-pass, friction
-    of the choice is seen through it, too, unless its columns will be `filtered` alike.
+    Loads `at_rest` are the weight. Without `memory` no drive remembers. Where the recording's torques have passed a
+    low-pass, friction of the choice is seen through it, too, unless its columns will be `filtered` alike.
     """
     if not memory and memory_columns(robot):
         raise Unsupported(
@@ -217,10 +218,10 @@ def choose_friction(
                 'robot without joints given by formulas; identify without the term "load", or record more'
             )
         few = TOO_FEW("friction: too few samples to choose terms", samples=0 if motion is None else len(motion))
-        return replace(unchanged, notices=(few,)) if auto else unchanged
+        return replace(unchanged, notices=(few,) if auto else ())
     if bare and not auto:
         return replace(unchanged, notices=friction_missing(robot, base, motion, _typical(robot, motion.dq)))
-    speeds = _typical(robot, motion.dq)
+    speeds, changes = (_typical(robot, rates) for rates in (motion.dq, motion.ddq))
     given, known = (np.array([getattr(drive, name) for drive in drives]) for name in ("sign_width", "stribeck_speed"))
     cutoff, rate, noise = (cast(Any, recording.info.get(name)) for name in ("cutoff", "logged_rate", "position_noise"))
     slow = np.abs(motion.dq) < _SLOW * np.sqrt(np.mean(motion.dq**2, axis=0))
@@ -230,11 +231,11 @@ def choose_friction(
     sharp = {float("nan"): given} if given.any() or not widths else {r: np.maximum(r * speeds, least) for r in _WIDTHS}
     falls = [known] if known.any() else [ratio * speeds for ratio in _FALLS]
     rigid = [name for name in base.kept if robot.layout.column(name).is_rigid]
-    remembers = bool(memory_columns(robot))
-    remembers |= memory if auto else isinstance(recording, Recording)  # of named terms: what presliding would change
+    # of named terms: what presliding would change
+    remembers = bool(memory_columns(robot)) or (memory if auto else isinstance(recording, Recording))
     paths = paths_of(robot, recording, _step(recording)) if remembers else ()
     robot = seen_through(robot, cutoff)
-    smeared = _typical(robot, motion.ddq) / (2 * np.pi * cutoff) ** 2 if isinstance(cutoff, float) else 0.0 * speeds
+    smear = _TIMES_SMEARED / (2 * np.pi * cutoff) ** 2 if isinstance(cutoff, float) else 0.0
     own = {term for drive in drives for term in drive.friction}
     whole = recording.load() if len(recording) <= _LOADED and ("breakaway" in own or (auto and memory)) else None
     rests = whole is not None and ("breakaway" in own or bool(np.any(departures(robot, whole) >= DEPARTURES)))
@@ -245,7 +246,7 @@ def choose_friction(
     def completed(waves: Array | None = None) -> Found:
         """Return what is found without waves (N, n) that are known, and anew the waves themselves."""
         rest = motion if waves is None else replace(motion, tau=motion.tau - waves)
-        found = Search(robot, rigid, rest, sharp, falls, auto, not fixed, load, paths, _TIMES_SMEARED * smeared).run()
+        found = Search(robot, rigid, rest, sharp, falls, auto, not fixed, load, paths, smear * changes, at_rest).run()
         if whole is not None and rests:
             found = with_breakaway(found, robot, whole, _step(recording), "breakaway" in own)
         found = found if waves is None else along(found, motion)
@@ -274,8 +275,7 @@ def choose_friction(
         chosen = chosen.with_drives(ripple_order=found.orders)
         for term in ALIASES["ripple"]:
             chosen = _without(chosen, term, np.flatnonzero(~found.waves.get(term, found.orders < 0)))
-    if found.unloaded:
-        chosen = _without(chosen, "load", found.unloaded)
+    chosen = _without(chosen, "load", found.unloaded) if found.unloaded else chosen
     same = chosen.parameter_names == robot.parameter_names
     parameters, columns, remembered = found.parameters, found.columns, memory_columns(chosen)
     if any(column.symbol == BREAKAWAY for column in remembered):

@@ -16,8 +16,7 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
-from minidyn.dynamics.drives import loads_of_motion
-from minidyn.dynamics.functions import inverse_dynamics
+from minidyn.dynamics.functions import inverse_dynamics, loads_of_motion
 from minidyn.identification.estimators.method import Solution
 from minidyn.identification.rows.base_rows import Samples
 from minidyn.model.drives import FRICTION
@@ -144,8 +143,8 @@ def instead_of_load(
 
 def _load_change(robot: Robot, motion: Samples, before: Array, after: Array) -> Array:
     """Return how much load friction changes between two sets of parameters, sample by sample (N, n), N m or N."""
-    links = [[list(values[part]) for part in robot.layout.links] for values in (before, after)]
-    loads = [np.abs(loads_of_motion(robot, motion.q, ten)) for ten in links]
+    moved = motion.q, motion.dq, motion.ddq
+    loads = [np.abs(loads_of_motion(robot, *moved, values)) for values in (before, after)]
     found = np.zeros(motion.q.shape)
     for column in robot.layout.columns:
         if column.symbol == FRICTION["load"] and column.joint in robot.independent:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from minidyn.arrays import Array
-from minidyn.dynamics.drives import loads_of_motion
+from minidyn.dynamics.functions import loads_of_motion
 from minidyn.identification.friction.table import BLOCKS, FrictionModel, FrictionTable, Judged, RigidColumns
 from minidyn.identification.rows.base_rows import Path, Samples
 from minidyn.model.drives import ALIASES, PRESLIDING_TRAVEL, friction_symbols
@@ -83,7 +83,7 @@ class Search:
     Smoothing widths of all joints to choose from are {name for records: (joints,)}, Stribeck speeds (joints,) each.
     Terms may be added, with or without that of the load, and load friction may be left out where a joint's load hardly
     changes. Presliding needs the paths of the drives; over shorter travels than the least ones (joints,) it is not
-    looked for.
+    looked for. Loads are those of the motion, or those `at_rest`, the weight.
     """
 
     def __init__(
@@ -98,9 +98,10 @@ class Search:
         load: bool = True,
         paths: Sequence[Path] = (),
         least_travel: ArrayLike = 0.0,
+        at_rest: bool = False,
     ) -> None:
         self.robot, self.motion, self.rigid = robot, motion, tuple(rigid)
-        self.least_travel = least_travel
+        self.least_travel, self.at_rest = least_travel, at_rest
         self.add, self.leave_out = add, leave_out
         self.ratios, self.wide, self.falls = list(widths), list(widths.values()), list(falls)
         self.widths = self.wide
@@ -116,7 +117,7 @@ class Search:
         self.every = friction_symbols((*self.own, *(term for group in self.groups for term in group)))
         self.every = tuple(term for term in self.every if term != "presliding")
         self.parameters: Array | None = None
-        self.loads: Array | None = None  # what each joint's drive carries at rest with them (N, joints)
+        self.loads: Array | None = None  # what each joint's drive carries with them (N, joints)
         self.loaded: frozenset[int] = frozenset()
         self.tried: list[dict[str, Any]] = []
         self.known: dict[tuple[str, ...], tuple[FrictionModel, list[Array], list[list[float]]]] = {}  # by `_sharpened`
@@ -364,8 +365,8 @@ class Search:
             known = {key[0]: value for key, value in zip(keys, values)}
             found = np.array([known.get(name, 0.0) for name in self.bare.layout.names])
             before, self.parameters = self.parameters, found
-            ten = [list(found[part]) for part in self.bare.layout.links]
-            self.loads = loads_of_motion(self.bare.with_drives(friction="load"), self.motion.q, ten)
+            dq, ddq = (float(not self.at_rest) * rate for rate in (self.motion.dq, self.motion.ddq))
+            self.loads = loads_of_motion(self.bare, self.motion.q, dq, ddq, found)
             if before is None:
                 self.loaded = self._loaded(sigma)
             table = self._table(self.every)

@@ -11,8 +11,8 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.base.numeric.samples import units_of
-from minidyn.dynamics.drives import has_load, loads_of_motion
-from minidyn.dynamics.functions import base_regressor, gravity_torque, regressor
+from minidyn.dynamics.drives import has_load
+from minidyn.dynamics.functions import base_regressor, gravity_torque, loads_of_motion, regressor
 from minidyn.dynamics.record import STATES
 from minidyn.errors import DescriptionError
 from minidyn.identification.estimate import Estimate
@@ -49,7 +49,7 @@ class RawColumns:
         Y = regressor(self.with_friction, *state, columns=[*ten, *(column.name for column in self.friction)])
         of_frame = transform(np.eye(10), self.placement).T  # ten of the load's frame -> ten of the link's
         states = piece.telemetry.get(STATES)
-        slopes, known = self._load_friction(piece.q, Y[..., 10:], of_frame @ self.carried)
+        slopes, known = self._load_friction(state, Y[..., 10:], of_frame @ self.carried)
         loaded = self.estimate.robot
         if has_load(loaded):
             values = loaded.parameters.copy()
@@ -60,23 +60,23 @@ class RawColumns:
         columns = np.concatenate([(Y[..., :10] + slopes) @ of_frame, Y[..., 10:], B, *tilt], axis=-1)
         return columns, tau - self.estimate.predict(piece) - known
 
-    def _load_friction(self, q: Array, friction: Array, ten: Array) -> tuple[Array, Array]:
+    def _load_friction(self, state: tuple[Array, Array, Array], friction: Array, ten: Array) -> tuple[Array, Array]:
         """Return what friction that grows with the load adds for the load (10,), which is in the link's frame.
 
-        Drive d has Fl |g| s(v), with s(v) its Coulomb column and g gravity's torque, of the robot g₀ and of the load
+        Drive d has Fl |g| s(v), with s(v) its Coulomb column and g what it carries, of the robot g₀ and of the load
         G φ. So it adds Fl s (|g₀ + G φ| - |g₀|), about the load: columns (N, n, 10), and what they leave (N, n).
         """
-        robot, n = self.estimate.robot, q.shape[1]
-        slopes, known = np.zeros((len(q), n, 10)), np.zeros((len(q), n))
+        robot, (samples, n) = self.estimate.robot, state[0].shape
+        slopes, known = np.zeros((samples, n, 10)), np.zeros((samples, n))
         if not has_load(robot):
             return slopes, known
-        links = [list(robot.parameters[part]) for part in robot.layout.links]
-        bare = loads_of_motion(robot, q, links)
+        values = np.array(robot.parameters)
+        bare = loads_of_motion(robot, *state, values)
         G = np.zeros((*bare.shape, 10))
-        for k in (6, 7, 8, 9):  # gravity knows first moments and the mass
-            links[self.carrier][k] += 1.0
-            G[..., k] = loads_of_motion(robot, q, links) - bare
-            links[self.carrier][k] -= 1.0
+        for k in range(10):
+            more = values.copy()
+            more[robot.layout.links[self.carrier]][k] += 1.0
+            G[..., k] = loads_of_motion(robot, *state, more) - bare
         whole = bare + G @ ten
         for place, column in enumerate(self.friction):
             share = robot.drive_terms(column.joint).get(FRICTION["load"], 0.0)
