@@ -27,6 +27,7 @@ from minidyn.formats.toml.read import read_drive, read_limits, robot_of
 from minidyn.formats.toml.table import TERM_KEYS, Table, parse_tables, read_tables
 from minidyn.formats.toml.write import drive_text, limits_text, listed_numbers, quoted, toml_text
 from minidyn.model.drives import FRICTION, ROTOR
+from minidyn.model.geometry import SNAPPED_ANGLE, SNAPPED_AXIS
 from minidyn.model.joint import Follow, Joint
 from minidyn.model.parameters import STANDARD, Layout, transform
 from minidyn.model.robot import Robot
@@ -239,7 +240,8 @@ def _combined(plain: Robot, top: Table, name: str) -> Robot:
         raise table.error("name", f"{name} has no joint {joint!r}{near_names(joint, names)}; remove this table")
     layout = Layout.of(part.joint.drive for part in parts)
     values = layout.vector((part.ten for part in parts), (part.terms for part in parts))
-    kept = [notice for notice in plain.notices if not _resolved(notice, parts)]
+    snapped = (SNAPPED_ANGLE.code, SNAPPED_AXIS.code) if same_tree else ()  # the side file has angles as they were
+    kept = [notice for notice in plain.notices if notice.code not in snapped and not _resolved(notice, parts)]
     joints = tuple(part.joint for part in parts)
     return replace(robot, joints=joints, parameters=values, notices=(*kept, _used(name), *notices))
 
