@@ -217,15 +217,13 @@ def raw_logs(robot: md.Robot, runs: list[md.Recording], seed: int) -> list[md.Re
     return [md.Recording(run.t, q, run.tau, joint_names=robot.joint_names) for run, q in zip(runs, noisy)]
 
 
-def test_cutoffs_of_several_logs_of_a_robot_do_not_differ_much() -> None:
-    """Another motion, and one at half the speed, with friction that the model has."""
-    for seed in range(count(1, 6)):
-        robot = robot_of("scara", seed)
-        found = [
-            md.identify(robot, raw, friction=PLAIN, prior=False, consistent=False)
-            for raw in raw_logs(robot, list(runs_of(robot, "nothing", seed)), seed)
-        ]
-        cutoffs = [model.settings["preparation"]["cutoff"] for model in found]
+@pytest.mark.parametrize(("name", "effect"), [("scara", "nothing"), ("two_link", "stribeck"), ("scara", "stribeck")])
+def test_cutoffs_of_several_logs_of_a_robot_do_not_differ_much(name: str, effect: str) -> None:
+    """Another motion, and one at half the speed, with friction that the model has and that it lacks."""
+    for seed in range(count(1, 8)):
+        robot = robot_of(name, seed)
+        logs = raw_logs(robot, list(runs_of(robot, effect, seed)), seed)
+        cutoffs = [md.prepare(robot.with_drives(friction=PLAIN), log).info["cutoff"] for log in logs]
         assert max(cutoffs) <= 2.0 * min(cutoffs), cutoffs
 
 

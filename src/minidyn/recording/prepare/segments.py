@@ -46,7 +46,7 @@ _ROUNDING = 1e-6  # a rate computed from times misses a whole number by less
 _GRID = tuple(2.5 * 2 ** (k / 2) for k in range(15))  # Hz, of cut-offs that torques judge: one for all logs of a robot
 _FAST = 5.0  # Hz: few arms move faster; what seems so may be an artefact
 _PERIODS, _SAMPLES = 20.0, 800  # of the lowest cut-off that is judged, a log holds so many; samples that judge
-_GOOD, _HOPELESS = 1.02, 30.0  # times the least squares
+_GOOD, _HOPELESS = 0.02, 30.0  # of the least squares: what may be more of them in any case, and what ends the search
 _BY_TORQUES = "parameters predict held-out torques best"
 _UPPER = 40.0  # Hz: slow motions are judged up to here
 _MOVES = 0.01  # of a joint's largest speed: below, the sign of its friction is that of noise
@@ -268,8 +268,8 @@ def _judged(robot: Robot, parts: Sequence[Segment], band: Band, settings: Settin
     Spectra of positions say where motion sinks into noise, not what noise does to torques, nor whether what looks like
     fast motion is motion. So where noise bounds the cut-off, or motion seems faster than most arms move, cut-offs are
     tried on the log itself. Too high, and noisy accelerations spoil the parameters; too low, and friction loses its
-    edges: parameters of the best one predict held-out torques best. Of those that do it equally well the one nearest to
-    what spectra say is taken, so that logs of one robot have cut-offs alike.
+    edges: parameters of the best one predict held-out torques best. Of those that are not worse by more than chance the
+    one nearest to what spectra say is taken, so that logs of one robot have cut-offs alike.
     """
     band_or_least, highest = max(6.0 * band.motion, 20.0), 0.35 * min(part.rate for part in parts)
     settled = band.motion <= _FAST and band.cutoff >= 0.99 * min(band_or_least, highest)
@@ -279,17 +279,17 @@ def _judged(robot: Robot, parts: Sequence[Segment], band: Band, settings: Settin
     parts = [part for part in parts if part.tau is not None and 4 * len(part.q) / part.rate >= longest]
     upper = min(max(band_or_least, _UPPER), highest)
     tried = sorted({cutoff for cutoff in (*_GRID, band.cutoff) if _PERIODS / longest < cutoff < 1.01 * upper})
-    squares = _squares(robot, parts, tried, settings) if len(tried) > 1 and parts else []
-    if not squares:
+    if len(tried) < 2 or not parts or not len(squares := _squares(robot, parts, tried, settings)):
         return band
-    good = (one for one, found in zip(tried, squares) if found <= _GOOD * min(squares))
-    nearest = min(good, key=lambda one: abs(math.log(one / band.cutoff)))
+    worse = squares - (best := squares[np.argmin(squares.mean(axis=1))])
+    good = worse.mean(axis=1) <= np.maximum(_GOOD * best.mean(), worse.std(axis=1, ddof=1) / math.sqrt(len(best)))
+    nearest = min(np.array(tried)[: len(good)][good].tolist(), key=lambda one: abs(math.log(one / band.cutoff)))
     return band if nearest == band.cutoff else replace(band, cutoff=nearest, reason=_BY_TORQUES)
 
 
 @single_thread()
-def _squares(robot: Robot, parts: Sequence[Segment], tried: Sequence[float], settings: Settings) -> list[float]:
-    """Return what parameters under each cut-off leave of held-out torques, as far as worth trying; [] where unknown.
+def _squares(robot: Robot, parts: Sequence[Segment], tried: Sequence[float], settings: Settings) -> Array:
+    """Return what parameters under each cut-off leave of torques (tried, blocks), as far as worth trying; or nothing.
 
     Torques that are predicted passed the highest cut-off, and the motion that they are predicted from the one under
     which it explains them best: cut-offs differ by their parameters alone, not by the noise of what is predicted.
@@ -310,18 +310,18 @@ def _squares(robot: Robot, parts: Sequence[Segment], tried: Sequence[float], set
     tau = prepared(tried[-1])[1]
     size = np.sqrt(np.mean(tau**2, axis=0)) if len(tau) else np.zeros(robot.n)
     if len(tau) * robot.n < 4 * base.rank or not np.all(np.isfinite(tau)) or not size.any():
-        return []
+        return np.zeros((0, 0))
     size = np.where(size > 0, size, 1.0)
     found: list[tuple[Array, Array]] = []
     left: list[Array] = []
     for cutoff in tried:
         found.append(prepared(cutoff))
-        left.append(unexplained((found[-1][0], tau), (found[-1][0], tau), size, runs))
+        left.append(unexplained((found[-1][0], tau), (found[-1][0], tau), size, runs).mean(axis=0))
         if np.mean(left[-1]) > _HOPELESS * min(np.mean(one) for one in left):
             break
     noise = size * np.sqrt(np.maximum(np.min(left, axis=0), 1e-18))
     best = int(np.argmin([np.mean((size / noise) ** 2 * one) for one in left]))
-    return [float(np.mean(unexplained(one, (found[best][0], tau), noise, runs))) for one in found]
+    return np.stack([unexplained(one, (found[best][0], tau), noise, runs).mean(axis=1) for one in found])
 
 
 def process(part: Segment, settings: Settings, rows: slice = slice(None)) -> dict[str, Array]:

@@ -247,7 +247,7 @@ def _sinks(power: Array, floor: float) -> int:
 
 
 def unexplained(fitted: tuple[Array, Array], tested: tuple[Array, Array], sizes: Array, runs: Sequence[int]) -> Array:
-    """Return the mean squares (n,) that are left of torques (N, n) in blocks of time, each held out once.
+    """Return the mean squares (blocks, n) that are left of torques (N, n) in blocks of time, each held out once.
 
     A block is a part of every run, whose numbers of samples are given: a run may be the only one that moves a joint.
     Columns (N, n, b) and torques that are fitted may be others than those of the test, at the same instants. Each
@@ -261,13 +261,13 @@ def unexplained(fitted: tuple[Array, Array], tested: tuple[Array, Array], sizes:
     rows = [(W[block] / scale).reshape(-1, W.shape[-1]) for block in blocks]
     forms = [(part.T @ part, part.T @ y[block].ravel()) for part, block in zip(rows, blocks)]
     products, pulls = sum(form for form, _ in forms), sum(pull for _, pull in forms)
-    left = np.zeros(len(sizes))
+    left = []
     for block, (form, pull) in zip(blocks, forms):
         values, vectors = np.linalg.eigh(products - form)
         shown = values > _OPEN * values[-1]
         beta = vectors[:, shown] @ (vectors[:, shown].T @ (pulls - pull) / values[shown]) / scale
-        left += np.sum(((tested[1][block] - tested[0][block] @ beta) / sizes) ** 2, axis=0)
-    return np.asarray(left / len(y))
+        left.append(np.mean(((tested[1][block] - tested[0][block] @ beta) / sizes) ** 2, axis=0))
+    return np.stack(left)
 
 
 def spikes(values: Array, threshold: float) -> NDArray[np.bool_]:
