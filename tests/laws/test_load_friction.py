@@ -182,3 +182,21 @@ def test_loads_follow_from_base_parameters_alone() -> None:
     other = np.asarray(base.lift(base.values(robot.parameters)), dtype=float)
     assert abs(other[robot.layout.index("Ia1")] - robot.parameters[robot.layout.index("Ia1")]) > 0.05
     np.testing.assert_allclose(md.inverse_dynamics(robot, q, dq, ddq, other), tau, atol=1e-9)
+
+
+def test_files_need_not_tell_rotors() -> None:
+    """A log of positions and torques, a file without drives, and load friction that is asked for by name."""
+    rng, described = np.random.default_rng(3), md.load("puma4")
+    truth = described.with_drives(True, LOADED, sign_width=0.02)
+    sizes = {"Ia": 0.3, "Fv": 1.0, "Fc": 2.0, "Fo": 0.1, "Fl": 0.2}
+    values = [sizes.get(column.symbol, truth.parameters[column.index]) for column in truth.layout.columns]
+    truth = truth.with_parameters(values)
+    t = np.arange(0, 20, 0.005)
+    q, dq, ddq = md.trajectory.fourier(truth, seed=3)(t)
+    tau = md.inverse_dynamics(truth, q, dq, ddq)
+    log = md.Recording(t, q + 1e-4 * rng.normal(size=q.shape), tau, joint_names=truth.joint_names)
+    robot = described.with_drives(True, LOADED)
+    assert np.isnan(robot.parameters).any()
+    found = md.identify(robot, log, friction="own")
+    shares = [value for name, value in zip(found.names, found.beta) if name.startswith("Fl")]
+    np.testing.assert_allclose(shares, 0.2, atol=0.05)

@@ -325,13 +325,14 @@ def behind_gears(robot: Robot) -> frozenset[int]:
     """Return the places of the inertias of drives that count as load: all but rotors that motion tells from links.
 
     A rotor whose column is a combination of others, as that of the first joint is, counts with the links: so loads
-    follow from base parameters alone.
+    follow from base parameters alone. Where loops are solved for, all count.
     """
     key = robot.structure_fingerprint
     if key not in _BEHIND:
         inertias = [column for column in robot.layout.columns if column.symbol in INERTIAS]
         before = [c.index for c in inertias if c.symbol == ROTOR and c.joint in robot.independent]
-        _BEHIND[key] = frozenset(column.index for column in inertias) - _separate(robot, before)
+        told = set() if robot.implicit_loops else _separate(robot, before)
+        _BEHIND[key] = frozenset(column.index for column in inertias) - told
     return _BEHIND[key]
 
 
@@ -343,7 +344,10 @@ def _separate(robot: Robot, wanted: Sequence[int]) -> set[int]:
     blocks = rigid_regressor(place(robot, c.q, REAL), c.dq, c.ddq)
     rows = chosen_columns(c, all_columns(robot, blocks, drive_columns(robot, c.dq, c.ddq, None)), every, None)
     Y = np.concatenate([np.stack([np.broadcast_to(value, samples) for value in row], axis=1) for row in rows])
+    Y = Y[np.isfinite(Y).all(axis=1)]  # formulas of joints may have no value at a random state
     sizes = np.linalg.norm(Y, axis=0)
+    if not sizes.any():
+        return set()
     _, values, V = np.linalg.svd(Y[:, sizes > 0] / sizes[sizes > 0], full_matrices=False)
     # a column that others combine to has a part in directions that show nothing
     hidden = np.zeros(len(every))

@@ -398,10 +398,8 @@ def _find(robot: Robot, what: str) -> NDArray[np.bool_]:
     Y = np.asarray(evaluate(regressor, q, dq, ddq))
     if what in ("inverse_dynamics", "forward_dynamics"):
         return _nonzero(Y)
-    if what == "regressor":  # that of friction which grows with the load
-        carried = _columns(robot, drives=())
-        carried[list(behind_gears(robot))] = True
-        return _nonzero(Y) & carried
+    if what == "regressor":  # of friction that grows with the load; rotors that files do not tell count as none
+        return _nonzero(Y) & _columns(robot, drives=())
     rest = evaluate(regressor, q, 0.0 * dq, 0.0 * ddq)
     if what == "gravity_torque":
         return _nonzero(rest, Y) & _columns(robot, drives=())

@@ -294,11 +294,12 @@ def _squares(robot: Robot, parts: Sequence[Segment], tried: Sequence[float], set
     Torques that are predicted passed the highest cut-off, and the motion that they are predicted from the one under
     which it explains them best: cut-offs differ by their parameters alone, not by the noise of what is predicted.
     """
-    model = robot if any(joint.drive.friction for joint in robot.joints) else robot.with_drives(True, PLAIN)
+    known = robot.with_joints(lambda joint: replace(joint, drive=joint.drive.without("load")))  # no loads are
+    model = known if any(joint.drive.friction for joint in known.joints) else robot.with_drives(True, PLAIN)
     base = base_parameters(model)
     every = max(1, sum(len(part.q) for part in parts) // _SAMPLES)
-    ends = [math.ceil(part.rate / tried[0]) for part in parts]  # that the lowest of them spoils
-    kept = [slice(end, len(part.q) - end, every) for part, end in zip(parts, ends)]
+    # without the ends that the lowest of them spoils
+    kept = [slice(end := math.ceil(part.rate / tried[0]), len(part.q) - end, every) for part in parts]
     runs = [len(range(len(part.q))[rows]) for part, rows in zip(parts, kept)]
 
     def prepared(cutoff: float) -> tuple[Array, Array]:
@@ -311,9 +312,7 @@ def _squares(robot: Robot, parts: Sequence[Segment], tried: Sequence[float], set
     size = np.sqrt(np.mean(tau**2, axis=0)) if len(tau) else np.zeros(robot.n)
     if len(tau) * robot.n < 4 * base.rank or not np.all(np.isfinite(tau)) or not size.any():
         return np.zeros((0, 0))
-    size = np.where(size > 0, size, 1.0)
-    found: list[tuple[Array, Array]] = []
-    left: list[Array] = []
+    size, found, left = np.where(size > 0, size, 1.0), list[tuple[Array, Array]](), list[Array]()
     for cutoff in tried:
         found.append(prepared(cutoff))
         left.append(unexplained((found[-1][0], tau), (found[-1][0], tau), size, runs).mean(axis=0))
