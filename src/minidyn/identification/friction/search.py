@@ -24,7 +24,7 @@ LEAST_GAIN = 0.02  # of the held-out squares, one percent of the error: less is 
 # Functions of the speed bring two percent of the error where something else is lacking: other motions pay for that.
 _WORTH = 0.06
 # A gain that one block of ten alone brings is as large as its uncertainty, of two blocks 1.5 times: more must agree.
-SURE = 1.5
+SURE, _SURER = 1.5, 2.0  # of presliding, whose travels and widths are the best of many for each joint
 _ROUNDS = 6
 _LARGE = 120  # rigid parameters; beyond them (some fifteen joints) one proportion serves all joints, to save minutes
 _FINER = (1.36, 1.17)  # factors between the widths that are tried around the best
@@ -274,7 +274,7 @@ class Search:
         option = self._own_widths(table, option, sigma)
         judged, noise = table.judge(option, sigma), table.noise(option)
         option, tried = self._settle_sizes(option), self._gain(("presliding",), option, judged, now, sigma)
-        taken = asked or tried.gain > max(SURE * tried.uncertainty, LEAST_GAIN)
+        taken = asked or tried.gain > max(_SURER * tried.uncertainty, _WORTH)
         self.tried.append(tried.record(model, taken))
         if not taken:
             self.travels, (self.widths, self.every) = [], kept
@@ -294,7 +294,7 @@ class Search:
             self.widths = [np.where(hidden, kept[0][0], self.widths[0])]  # they stand in for it again
         table = self._table(option.terms)
         tried = self._gain(("presliding",), option, table.judge(option, sigma), now, sigma)
-        if not asked and not tried.gain > max(SURE * tried.uncertainty, LEAST_GAIN):
+        if not asked and not tried.gain > max(_SURER * tried.uncertainty, _WORTH):
             self.tried[-1] = tried.record(model, False)
             self.travels, (self.widths, self.every) = [], kept
             return plain, model, sigma
