@@ -139,6 +139,16 @@ def _gravity(true: md.Robot, q: Array) -> Array:
 
 
 def _load(true: md.Robot, rng: Any, q: Array, dq: Array) -> Torque:
+    share, links = rng.uniform(0.05, 0.15, true.n), true.with_drives(False, ())
+
+    def torque(q: Array, dq: Array) -> Array:
+        carried = md.inverse_dynamics(links, q, dq, np.gradient(dq, 1.0 / FINE, axis=0))
+        return np.asarray(share * np.abs(carried) * soft_sign(true, dq))
+
+    return torque
+
+
+def _weight(true: md.Robot, rng: Any, q: Array, dq: Array) -> Torque:
     share = rng.uniform(0.05, 0.15, true.n)
     return lambda q, dq: share * np.abs(_gravity(true, q)) * soft_sign(true, dq)
 
@@ -325,6 +335,7 @@ EFFECTS = {
         motion=_quicker,
     ),
     "load": Effect("friction of 5 to 15 % of what drives carry", torque=_load),
+    "weight": Effect("friction of 5 to 15 % of what drives carry at rest", torque=_weight),
     "everything": Effect("presliding, and 40 % of Stribeck, ripple and load friction", torque=_everything),
     "drift": Effect("friction 30 % less to more in the test run", later=_warm),
     "warming": Effect("friction falls by 5 to 20 % during the fitted run", torque=_warming, fitted_alone=True),
