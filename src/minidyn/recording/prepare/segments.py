@@ -269,7 +269,7 @@ def _judged(robot: Robot, parts: Sequence[Segment], band: Band, settings: Settin
     fast motion is motion. So where noise bounds the cut-off, or motion seems faster than most arms move, cut-offs are
     tried on the log itself. Too high, and noisy accelerations spoil the parameters; too low, and friction loses its
     edges: parameters of the best one predict held-out torques best. Of those worse by chance alone the one nearest to
-    the spectra's is taken, so that logs of one robot have cut-offs alike; of those as good, where motion seems fast.
+    the spectra's is taken, so that logs of one robot have cut-offs alike; of those as good, where spectra say little.
     """
     band_or_least, highest = max(6.0 * band.motion, 20.0), 0.35 * min(part.rate for part in parts)
     settled = band.motion <= _FAST and band.cutoff >= 0.99 * min(band_or_least, highest)
@@ -282,7 +282,7 @@ def _judged(robot: Robot, parts: Sequence[Segment], band: Band, settings: Settin
     if len(tried) < 2 or not parts or not len(squares := _squares(robot, parts, tried, settings)):
         return band
     worse = squares - (best := squares[np.argmin(squares.mean(axis=1))])
-    chance = worse.std(axis=1, ddof=1) / math.sqrt(len(best)) if band.motion <= _FAST else 0.0
+    chance = worse.std(axis=1, ddof=1) / math.sqrt(len(best)) if band.motion <= _FAST and not band.least else 0.0
     good = worse.mean(axis=1) <= np.maximum(_GOOD * best.mean(), chance)
     nearest = min(np.array(tried)[: len(good)][good].tolist(), key=lambda one: abs(math.log(one / band.cutoff)))
     return band if nearest == band.cutoff else replace(band, cutoff=nearest, reason=_BY_TORQUES)
