@@ -46,7 +46,7 @@ _ROUNDING = 1e-6  # a rate computed from times misses a whole number by less
 _GRID = tuple(2.5 * 2 ** (k / 2) for k in range(15))  # Hz, of cut-offs that torques judge: one for all logs of a robot
 _FAST = 5.0  # Hz: few arms move faster; what seems so may be an artefact
 _PERIODS, _SAMPLES = 20.0, 800  # of the lowest cut-off that is judged, a log holds so many; samples that judge
-_GOOD, _HOPELESS = 0.02, 30.0  # of the least squares: what may be more of them in any case, and what ends the search
+_GOOD, _MOST, _HOPELESS = 0.02, 0.2, 30.0  # of the least squares: more in any case, more by chance, and no use
 _BY_TORQUES = "parameters predict held-out torques best"
 _UPPER = 40.0  # Hz: slow motions are judged up to here
 _MOVES = 0.01  # of a joint's largest speed: below, the sign of its friction is that of noise
@@ -269,7 +269,7 @@ def _judged(robot: Robot, parts: Sequence[Segment], band: Band, settings: Settin
     fast motion is motion. So where noise bounds the cut-off, or motion seems faster than most arms move, cut-offs are
     tried on the log itself. Too high, and noisy accelerations spoil the parameters; too low, and friction loses its
     edges: parameters of the best one predict held-out torques best. Of those worse by chance alone the one nearest to
-    the spectra's is taken, so that logs of one robot have cut-offs alike; of those as good, where spectra say little.
+    the spectra's is taken, so that logs of one robot have cut-offs alike; of those as good, where motion seems fast.
     """
     band_or_least, highest = max(6.0 * band.motion, 20.0), 0.35 * min(part.rate for part in parts)
     settled = band.motion <= _FAST and band.cutoff >= 0.99 * min(band_or_least, highest)
@@ -282,8 +282,8 @@ def _judged(robot: Robot, parts: Sequence[Segment], band: Band, settings: Settin
     if len(tried) < 2 or not parts or not len(squares := _squares(robot, parts, tried, settings)):
         return band
     worse = squares - (best := squares[np.argmin(squares.mean(axis=1))])
-    chance = worse.std(axis=1, ddof=1) / math.sqrt(len(best)) if band.motion <= _FAST and not band.least else 0.0
-    good = worse.mean(axis=1) <= np.maximum(_GOOD * best.mean(), chance)
+    most, chance = _MOST if band.motion <= _FAST else _GOOD, worse.std(axis=1, ddof=1) / math.sqrt(len(best))
+    good = worse.mean(axis=1) <= np.clip(chance, _GOOD * best.mean(), most * best.mean())
     nearest = min(np.array(tried)[: len(good)][good].tolist(), key=lambda one: abs(math.log(one / band.cutoff)))
     return band if nearest == band.cutoff else replace(band, cutoff=nearest, reason=_BY_TORQUES)
 

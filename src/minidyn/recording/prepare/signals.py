@@ -47,7 +47,6 @@ class Band:
     noise: float  # frequency at which the positions sink into their noise floor, Hz; infinite where they do not
     floor: Array  # white noise of the positions (n,), standard deviation, rad or m
     reason: str  # which of the bounds set the cut-off
-    least: bool = False  # whether that is the least there is: noise asks for less
 
 
 _LOWEST_ORDER, _FEWEST_WAVES = 10.0, 3  # waves over 2 pi, fewer are no gear's; and that positions must hold
@@ -224,12 +223,12 @@ def choose_cutoff(runs: Sequence[Array], rates: Sequence[float]) -> Band:
         if noise < quiet < wish:
             reason = "where noise is 0.25 % of the acceleration"
         wish = max(noise, min(wish, quiet))
-    if least := wish < max(2 * motion, _LEAST_NOISY):
+    if wish < max(2 * motion, _LEAST_NOISY):
         wish = max(2 * motion, _LEAST_NOISY)
         reason = "twice the band of the motion" if wish > _LEAST_NOISY else "the least where positions are noisy"
     if wish > highest:
         wish, reason = highest, "0.35 of the sample rate"
-    return Band(wish, motion, noise, floor_all, reason, least)
+    return Band(wish, motion, noise, floor_all, reason)
 
 
 def _bearable(acceleration: float, floor: float) -> float:
