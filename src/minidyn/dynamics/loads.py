@@ -41,7 +41,7 @@ from minidyn.graph import scalar
 from minidyn.model.drives import FRICTION, INERTIAS, ROTOR
 from minidyn.model.robot import Robot
 
-_PASSES = 3  # of signs: of 20,000 random systems with large rotors none needed more
+_PASSES = 3  # of signs: no state of random robots with rotors of any size needs more (tests/laws/test_load_friction.py)
 LOAD = FRICTION["load"]
 
 
