@@ -439,7 +439,7 @@ FAULTS: dict[str, tuple[str, str, tuple[str, ...], Callable[[Log, Any], Log]]] =
     "payload.noisy": ("torques of another source, 30 %", "payload", ARMS, _touched),
     "payload.negative": ("no load, baseline with one", "payload", ARMS, _load(share=-0.08)),
     "payload.none": ("no load", "payload", ARMS, _load(share=0.0)),
-    "payload.below_residual": ("a load of 0.1 % of the robot's mass", "payload", ARMS, _load(share=0.001)),
+    "payload.below_residual": ("a load of 0.05 % of the robot's mass", "payload", ARMS, _load(share=0.0005)),
     "payload.loose_mass": ("a load of 1 %, one second", "payload", ARMS, _load(share=0.01, seconds=1.0)),
     "payload.loose_centre": ("a load of 1 %, one second", "payload", ARMS, _load(share=0.01, seconds=1.0)),
     "payload.loose_inertia": ("a tenth of the speed", "payload", ARMS, _load(slow=10.0)),

@@ -11,6 +11,7 @@ from minidyn.identification.estimate import load_estimate
 from minidyn.identification.identify import identify
 from minidyn.identification.rows.triangles import assemble
 from minidyn.identification.validate import validate
+from minidyn.model.drives import PLAIN
 from minidyn.notices import most_serious_first
 from minidyn.recording.prepare.signals import lowpass
 
@@ -118,6 +119,21 @@ def test_the_motion_that_would_help_is_named(still: int) -> None:
     estimate = identify(robot, log, consistent=False, sign_width=0.0, **OWN)
     [helpful] = [notice for notice in estimate.notices if notice.code == "identify.helpful_motion"]
     assert robot.joint_names[still] in helpful.data["joints"]
+
+
+def test_curves_of_friction_ask_for_no_other_motion() -> None:
+    """A slow joint leaves cubic friction at high speeds open; the advice is that of the model without such terms."""
+    t = np.linspace(0, 10, 1500)
+    found = []
+    for terms in (PLAIN, (*PLAIN, "sqrt", "cubic")):
+        robot = md.load("scara").with_drives(True, terms)
+        q, dq, ddq = (part * [1.0, 1.0, 0.1, 1.0] for part in md.trajectory.fourier(robot, seed=0)(t))
+        base = md.base_parameters(robot)
+        log = md.Recording(t, q, 0 * q, dq, ddq, robot.joint_names)
+        found.append(advise(robot, base, assemble(robot, base, log).weighted(np.ones(4))[0], np.ones(4)))
+    plain, curved = found
+    assert curved.before == pytest.approx(plain.before, rel=1e-6)
+    assert (curved.names, curved.motion) == (plain.names, plain.motion)
 
 
 def weak_log(robot: md.Robot, seconds: float, rate: float, seed: int, still: tuple[int, ...]) -> md.Recording:

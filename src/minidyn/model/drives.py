@@ -256,6 +256,13 @@ PLAIN = ("viscous", "coulomb", "offset")
 POSITION_TERMS = tuple(name for name, term in TERMS.items() if term.of_position)
 """Terms whose columns depend on the position."""
 
+CURVED = tuple(
+    term.symbol
+    for name, term in TERMS.items()
+    if name not in PLAIN and not (term.of_position or term.own or term.kind == "inertia")
+)
+"""Symbols of the columns that bend friction over the speed, viscous and Coulomb friction aside."""
+
 MEMORY = frozenset(term.symbol for term in TERMS.values() if term.memory)
 """Symbols of the drive columns that are states: they depend on the motion before."""
 

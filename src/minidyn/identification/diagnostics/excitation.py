@@ -30,7 +30,7 @@ from minidyn.dynamics.record import STATES
 from minidyn.identification.estimators.method import Solution
 from minidyn.identification.estimators.solve import block_covariance, block_length, block_sums, condition_of
 from minidyn.identification.rows.base_rows import base_functions, signals_of, steady_regressor
-from minidyn.model.drives import BY_SYMBOL
+from minidyn.model.drives import BY_SYMBOL, CURVED
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, act, info, look
 from minidyn.recording.lazy import AnyRecording
@@ -81,7 +81,6 @@ MOTION = look(
     "The motion that would lower the uncertainty of predicted torques most.",
     "Record {motion}.",
 )
-
 
 DELAY = look(
     "identify.torque_delay",
@@ -158,8 +157,7 @@ def excitation_notices(robot: Robot, base: BaseMap, found: Solution) -> list[Not
                 f"hardly separates {', '.join(names)}"
             )
             notices.append(POOR(text, condition=found.condition, parameters=names))
-    with np.errstate(divide="ignore"):
-        relative = np.sqrt(np.diag(found.covariance)) / np.abs(found.beta)
+    relative = np.sqrt(np.diag(found.covariance)) / np.maximum(np.abs(found.beta), 1e-300)
     weak = [base.names[k] for k in np.argsort(-relative) if relative[k] > _WEAK]
     if weak:
         shown = ", ".join(weak[:6]) + (f" and {len(weak) - 6} more" if len(weak) > 6 else "")
@@ -180,6 +178,9 @@ def excitation_notices(robot: Robot, base: BaseMap, found: Solution) -> list[Not
 def advise(robot: Robot, base: BaseMap, R: Array, sigma: Array) -> Advice | None:
     """Return the motion that lowers the uncertainty of the predicted torque most; None where there is nothing to say.
 
+    Terms that bend friction are taken as known: they are a curve over the log's own speeds, and what a cubic term would
+    be at eight times those is no fault of the motion.
+
     Args:
         robot: The robot.
         base: Its base parameters.
@@ -195,20 +196,22 @@ def advise(robot: Robot, base: BaseMap, R: Array, sigma: Array) -> Advice | None
     tried = list(_candidates(robot))
     q, dq, ddq = (np.concatenate([motion[k] for *_, motion in tried]) for k in range(3))
     Y = _rows(robot, base, q, dq, ddq, sigma).reshape(len(tried), -1, base.rank)
-    size = np.linalg.norm(everywhere, axis=0)
-    size = np.where(size > 0, size, 1.0)
+    columns = [base.robot.layout.column(name) for name in (base.kept if base.rows is None else ())]
+    known = [place for place, column in enumerate(columns) if column.symbol in CURVED]
+    R, everywhere, Y = (np.delete(table, known, axis=-1) for table in (R, everywhere, Y))
+    size = np.where((norms := np.linalg.norm(everywhere, axis=0)) > 0, norms, 1.0)
     information = (R / size).T @ (R / size)
     judged = np.asarray(np.linalg.qr(everywhere / size / np.sqrt(_STATES * robot.n), mode="r"))
     # what no motion shows must not hide the rest: a faint floor, a millionth of what the data know best
-    floor = 1e-12 * max(float(np.max(np.diag(information))), 1e-300) * np.eye(base.rank)
+    floor = 1e-12 * max(float(np.max(np.diag(information))), 1e-300) * np.eye(len(size))
     before, directions = _weakest(judged, information + floor)
     scale = np.sqrt(_WORTH / _SAMPLES) / size
     # one joint is easier to move than two, if it helps about as much
     effort = np.array([_EFFORT ** (len(joints) - 1) for joints, *_ in tried])
     # what is left along the weakest directions alone is a lower bound: most motions need no more than that
     seen = Y @ (scale[:, None] * directions / before)
-    known = np.linalg.eigvalsh(np.diag(before**-2.0) + np.swapaxes(seen, 1, 2) @ seen)
-    bounds = effort / np.sqrt(known[:, 0] + 1e-12 * known[:, -1])  # rounding does not make them larger
+    shown = np.linalg.eigvalsh(np.diag(before**-2.0) + np.swapaxes(seen, 1, 2) @ seen)
+    bounds = effort / np.sqrt(shown[:, 0] + 1e-12 * shown[:, -1])  # rounding does not make them larger
     best, after = 0, np.inf
     for number in np.argsort(bounds).tolist():
         if bounds[number] > effort[best] * after:
@@ -219,8 +222,8 @@ def advise(robot: Robot, base: BaseMap, R: Array, sigma: Array) -> Advice | None
         if (effort[number] * spread, number) < (effort[best] * after, best):
             best, after = number, spread
     joints, fast, q, _ = tried[best]
-    names = tuple(base.names[k] for k in np.argsort(-np.abs(directions[:, 0]))[:3])
-    return Advice(names, _words(robot, joints, fast, q), joints, fast, q, float(before[0]), after)
+    weakest = np.delete(np.array(base.names), known)[np.argsort(-np.abs(directions[:, 0]))[:3]]
+    return Advice(tuple(weakest.tolist()), _words(robot, joints, fast, q), joints, fast, q, float(before[0]), after)
 
 
 def _weakest(judged: Array, information: Array) -> tuple[Array, Array]:
@@ -274,8 +277,7 @@ def _words(robot: Robot, joints: tuple[int, ...], fast: bool, q: Array) -> str:
     shown = [f"{np.degrees(value):.0f}°" if turning else f"{value:.2f} m" for value, turning in zip(q, turns)]
     named = enumerate(zip(robot.joint_names, shown))
     resting = [f"{name!r} at {value}" for place, (name, value) in named if place not in joints]
-    rest = f", with {', '.join(resting)}" if resting else ""
-    return f"{kind} of {'joints' if len(joints) > 1 else 'joint'} {moving}{rest}"
+    return f"{kind} of joint{'s' * (len(joints) > 1)} {moving}{', with ' * bool(resting)}{', '.join(resting)}"
 
 
 class Delay(NamedTuple):
@@ -409,9 +411,8 @@ def whole_delay(
 
 def delay_notices(robot: Robot, base: BaseMap, recording: AnyRecording, found: Solution) -> list[Notice]:
     """Return a notice where torques are clearly late or early, and it matters."""
-    if not isinstance(recording, Recording) or not {"dq", "ddq", "tau"} <= set(recording.signals):
-        return []
-    if len(recording) < 50 or robot.implicit_loops:
+    told = {"dq", "ddq", "tau"} <= set(recording.signals) and len(recording) >= 50
+    if not (told and isinstance(recording, Recording)) or robot.implicit_loops:
         return []
     delay, std, share, is_sure = torque_delay(robot, base, recording, found.beta, found.sigma)
     if not (is_sure and share > _MATTERS):
