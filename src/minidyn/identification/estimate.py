@@ -173,7 +173,8 @@ class Estimate(Identified):
 
         It holds the noise, the deviations of the parameters and, where friction was fitted for each log
         (`friction_per="log"`), how much friction varies between logs: a new log has another one. It is infinite where
-        parameters act that the data did not determine.
+        parameters act that the data did not determine. Not in it: the poor accelerations near the ends of a raw log,
+        and a delay that was found, for `predict` gives torques at the instants of the positions.
 
         Args:
             recording: A motion, as for `predict`.
