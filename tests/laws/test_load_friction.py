@@ -200,3 +200,16 @@ def test_files_need_not_tell_rotors() -> None:
     found = md.identify(robot, log, friction="own")
     shares = [value for name, value in zip(found.names, found.beta) if name.startswith("Fl")]
     np.testing.assert_allclose(shares, 0.2, atol=0.05)
+
+
+def test_a_gear_that_locks_itself_is_not_simulated() -> None:
+    robot = md.load("two_link").with_drives(False, ("load",))
+    for value, locks in ((0.99, False), (1.0, True)):
+        gear = robot.with_parameters(np.where(np.isnan(robot.parameters), value, robot.parameters))
+        if locks:
+            with pytest.raises(
+                md.MinidynError, match=r"joint 'joint1': load friction Fl1 is 1, .* expected less than 1"
+            ):
+                md.simulate(gear, None, None, 0.01)
+        else:
+            md.simulate(gear, None, None, 0.01)

@@ -15,6 +15,7 @@ from minidyn.arrays import Array, refuse_beyond_memory
 from minidyn.control.controller import Controller, Measurement
 from minidyn.dynamics.functions import inertia_matrix
 from minidyn.errors import MinidynError, ShapeError, UnknownName
+from minidyn.model.drives import FRICTION
 from minidyn.model.robot import Robot
 from minidyn.simulation.plants import Plant, Push, RememberingPlant
 from minidyn.simulation.trajectory import Trajectory, along, hold
@@ -55,6 +56,12 @@ class Setup:
         what = f"simulate: {runs} run(s) of {duration:g} s in steps of {dt:g} s"
         logs = 4.0 * runs if here else 0.0  # those on a GPU it counts itself
         refuse_beyond_memory(duration / dt * robot.n * (logs + 6.0), what, "simulate less at a time")
+        for column, value in zip(robot.layout.columns, robot.parameters):
+            if column.symbol == FRICTION["load"] and value >= 1.0:
+                raise MinidynError(
+                    f"simulate: joint {robot.joints[column.joint].name!r}: load friction {column.name} is {value:.3g}, "
+                    "a gear that locks itself, whose motion is not unique; expected less than 1"
+                )
         if controller is not None and not hasattr(controller, "torque"):
             raise MinidynError(f"simulate: expected a controller of md.control, got {controller!r}")
         if trajectory is not None and not callable(trajectory):
