@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.drives import Shapes, breakaway, drive_columns, drive_paths, memory_columns
-from minidyn.identification.friction.search import LEAST_GAIN, SURE, Found
+from minidyn.identification.friction.search import LEAST_GAIN, Found, Tried
 from minidyn.identification.friction.table import TERMS_OF, FrictionModel, FrictionTable, Judged, Key, RigidColumns
 from minidyn.identification.rows.base_rows import DEPARTURES, Samples, departures
 from minidyn.model.drives import (
@@ -116,11 +116,12 @@ def with_breakaway(found: Found, robot: Robot, recording: Recording, every: int,
             return found
     wider = widened(travels, sharp)
     after = wider.judge(option, sigma)
-    entry = _gain(model.terms, ["breakaway"], before, after, sigma, named)
+    tried = Tried.of(["breakaway"], option, after, before, sigma)
+    taken = named or tried.is_worth()
     settings = dict(found.settings)
     if "friction_tried" in settings:
-        settings["friction_tried"] = [*settings["friction_tried"], entry]
-    if not entry["taken"]:
+        settings["friction_tried"] = [*settings["friction_tried"], tried.record(model.terms, taken)]
+    if not taken:
         return replace(found, settings=settings)
     settings |= {"friction": list(option.terms), "friction_error": after.relative_error}
     settings |= {"sign_width": sharp.tolist()} if "sign_width" in settings else {}
@@ -160,9 +161,10 @@ def with_warming(found: Found) -> Found:
     tables = {share * length: widened(share * length) for share in _WARMING}
     judged = {time: wider.judge(option, sigma) for time, wider in tables.items()}
     time, after = min(judged.items(), key=lambda one: float(np.mean(one[1].deviance(sigma))))
-    entry = _gain(model.terms, ["warming"], before, after, sigma, False)
-    settings = {**found.settings, "friction_tried": [*found.settings.get("friction_tried", ()), entry]}
-    if not entry["taken"]:
+    tried = Tried.of(["warming"], option, after, before, sigma)
+    entries = [*found.settings.get("friction_tried", ()), tried.record(model.terms, tried.is_worth())]
+    settings = {**found.settings, "friction_tried": entries}
+    if not tried.is_worth():
         return replace(found, settings=settings)
     share = float(dict(zip(*tables[time].fit(option, sigma)))[key])
     text = (
@@ -182,19 +184,6 @@ def without_warming(recording: Recording, t: Array, off: Array) -> Recording:
     more = np.stack([np.interp(recording.t, t, torque) for torque in off.T], axis=1)
     raw = {name: values - more for name, values in recording.telemetry.items() if name == "tau_raw"}
     return replace(recording, tau=np.asarray(recording.tau) - more, telemetry={**recording.telemetry, **raw})
-
-
-def _gain(
-    terms: Sequence[str], group: Sequence[str], before: Judged, after: Judged, sigma: Array, named: bool
-) -> dict[str, Any]:
-    """Return the record of a group that was tried: by how much it lowers held-out squares, and whether it is taken."""
-    now, then = before.deviance(sigma), after.deviance(sigma)
-    # a share of what there was to explain: of the squares left, and of those that a low-pass took off and waves explain
-    seen = [float(np.mean(replace(one, beyond=0.0).deviance(sigma))) for one in (before, after)]
-    gains = (now - then) / max(seen[0], seen[1] + float(np.mean(now - then)))
-    gain, spread = float(np.mean(gains)), float(np.std(gains, ddof=1) / np.sqrt(len(gains)))
-    entry = {"with": list(terms), "added": list(group), "error": after.relative_error}
-    return {**entry, "gain": gain, "uncertainty": spread, "taken": named or gain > max(SURE * spread, LEAST_GAIN)}
 
 
 Waves = dict[str, NDArray[np.bool_]]
@@ -222,8 +211,10 @@ def with_ripple(found: Found, orders: Array, named: Sequence[str], less: Array |
         if not more:
             continue
         made, option, after = _judged(found, orders, waves | more, less)
-        tried.append(_gain(model.terms, list(more), before, after, sigma, bool(named)))
-        if tried[-1]["taken"]:
+        one = Tried.of(list(more), option, after, before, sigma)
+        taken = bool(named) or one.is_worth()
+        tried.append(one.record(model.terms, taken))
+        if taken:
             table, model, before, waves = made, option, after, waves | more
     settings = {**found.settings, "friction_tried": tried} if "friction_tried" in found.settings else found.settings
     if not waves:
@@ -331,8 +322,8 @@ def lacking(found: Found, base: BaseMap) -> tuple[Array, Array]:
         keys, values = where.fit(which, sigma)
         fits.append(named(keys, np.asarray(values)[None])[0])
         variances.append(named(*where.without_each(which, sigma)).var(axis=0))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        left = np.where(variances[0] > 0, variances[1] / variances[0], 1.0)
+    shown = (variances[0] > 0) & (variances[1] > 0)  # a term at its bound in every fit says nothing of its noise
+    left = np.where(shown, variances[1] / np.where(shown, variances[0], 1.0), 1.0)
     return fits[1] - fits[0], np.minimum(left, 1.0)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -37,6 +37,10 @@ CHOSEN = info("friction.chosen", "Which friction terms were chosen, and what the
 UNLOADED = info("friction.load_constant", "Joints whose load hardly changes in this recording: no load friction there.")
 
 
+Judgeable = tuple[FrictionTable, FrictionModel, Array]
+"""A model in its table, and the noise."""
+
+
 @dataclass(frozen=True)
 class Found:
     """What a search has found."""
@@ -49,32 +53,45 @@ class Found:
     # standard parameters of the robot without friction (p,) that loads are computed from; None: no loads
     parameters: Array | None
     columns: RigidColumns  # those of links and rotors
-    last: tuple[FrictionTable, FrictionModel, Array]  # the model that was found in its table, and the noise
+    last: Judgeable  # what was found
     settings: dict[str, Any]  # what was tried, for records
     notices: tuple[Notice, ...]  # what a reader should know
     orders: Array  # of the ripple of each joint's gear (joints,), 0 where it has none
     decays: Array  # travels of each joint's breakaway (joints,), NaN where it has none
     at: Callable[[Array], FrictionTable]  # the same table with other smoothing widths (joints,)
     waves: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)  # of ripple: which joints have each term
-    # what presliding, which was not asked for, makes of `last` where held-out blocks ask for it
-    richer: tuple[FrictionTable, FrictionModel] | None = None
+    richer: tuple[FrictionTable, FrictionModel] | None = None  # `last` with presliding that was not asked for
     warming: Array | None = None  # torque (N, n) that a cold beginning has more; None: none was found
 
 
 @dataclass(frozen=True)
-class _Tried:
+class Tried:
     """A model with one more group of terms: by how much it lowers held-out squares, as a share, and how certainly."""
 
     group: tuple[str, ...]
     model: FrictionModel
-    error: float
+    judged: Judged
     gain: float
     uncertainty: float
-    deviance: Array
 
-    def record(self, before: FrictionModel, taken: bool) -> dict[str, Any]:
-        more = {"error": self.error, "gain": self.gain, "uncertainty": self.uncertainty, "taken": taken}
-        return {"with": list(before.terms), "added": list(self.group), **more}
+    @classmethod
+    def of(cls, group: Iterable[str], model: FrictionModel, judged: Judged, before: Judged, sigma: Array) -> Tried:
+        """Compare a model with what it was before, without the group."""
+        less = before.deviance(sigma) - judged.deviance(sigma)
+        # a share of what there was to explain: squares left, and those that a low-pass took off and waves explain
+        seen = [float(np.mean(replace(one, beyond=0.0).deviance(sigma))) for one in (before, judged)]
+        gains = less / max(seen[0], seen[1] + float(np.mean(less)), 1e-300)  # exact data leave nothing
+        spread = float(np.std(gains, ddof=1) / np.sqrt(len(gains)))
+        return cls(tuple(group), model, judged, float(np.mean(gains)), spread)
+
+    def is_worth(self, least: float = LEAST_GAIN, sure: float = SURE) -> bool:
+        """Whether the gain is at least such a share, and so many times its uncertainty."""
+        return self.gain > max(sure * self.uncertainty, least)
+
+    def record(self, terms: Sequence[str], taken: bool) -> dict[str, Any]:
+        """What settings keep: the terms before, and what the group brought."""
+        more = {"error": self.judged.relative_error, "gain": self.gain, "uncertainty": self.uncertainty, "taken": taken}
+        return {"with": list(terms), "added": list(self.group), **more}
 
 
 class Search:
@@ -134,20 +151,19 @@ class Search:
             model = self._extended(table, model, sigma)
             table, model, sigma = self._curved(*self._pruned(*self._sharpened(model)))
             self.every = model.terms
-        if self.columns.paths and (self.add or "presliding" in self.own):
-            table, model, sigma = self._remembering(table, model, sigma)
-        richer: tuple[FrictionTable, FrictionModel] | None = None
-        if self.columns.paths and not self.add and "presliding" not in self.own:
-            kept = self.widths, self.every
-            richer = self._remembering(table, model, sigma)[:2]
-            (self.widths, self.every), self.travels = kept, []
+        richer, kept = None, (self.widths, self.every)
+        if self.columns.paths:
+            remembering = self._remembering(table, model, sigma)
+            if self.add or "presliding" in self.own:
+                table, model, sigma = remembering
+            else:
+                richer, (self.widths, self.every), self.travels = remembering[:2], kept, []
         if "load" in model.terms:
             table = self._settled(table, model)
         judged = table.judge(model, sigma)
         settings: dict[str, Any] = {"friction": list(model.terms), "friction_error": judged.relative_error}
         if len(self.wide) > 1:
-            settings["sign_width"] = self.widths[0].tolist()
-            settings["sign_width_curve"] = self.curve
+            settings |= {"sign_width": self.widths[0].tolist(), "sign_width_curve": self.curve}
         if "stribeck" in model.terms:
             settings["stribeck_speed"] = self.falls[model.fall].tolist()
         if "presliding" in model.terms:
@@ -178,9 +194,8 @@ class Search:
 
     def _told(self, model: FrictionModel, before: float, after: float) -> Notice:
         added = [term for term in model.terms if term not in self.own]
-        if not added:
-            text = "; no further term predicts held-out blocks of time better by more than its uncertainty"
-        else:
+        text = "; no further term predicts held-out blocks of time better by more than its uncertainty"
+        if added:
             text = (
                 f", chosen by cross-validation over {BLOCKS} blocks of time: error {100 * before:.3g} % with "
                 f"{', '.join(self.own)}, {100 * after:.3g} % with {', '.join(added)} besides"
@@ -194,7 +209,7 @@ class Search:
             loads = np.where([joint in self.loaded for joint in range(self.loads.shape[1])], self.loads, np.nan)
         return self.columns.table(terms, self.widths, self.falls, loads, self.travels)
 
-    def _sharpened(self, model: FrictionModel) -> tuple[FrictionTable, FrictionModel, Array]:
+    def _sharpened(self, model: FrictionModel) -> Judgeable:
         """Choose Stribeck speed and smoothing widths that predict best; return the table with them, and the noise.
 
         Widths are tried in proportion to the speeds of the drives: one proportion for all joints, then each its own,
@@ -231,31 +246,29 @@ class Search:
         self.widths = [self._widths_of(model)]
         return replace(model, widths=self._alike(0))
 
-    def _curved(
-        self, table: FrictionTable, model: FrictionModel, sigma: Array
-    ) -> tuple[FrictionTable, FrictionModel, Array]:
+    def _curved(self, table: FrictionTable, model: FrictionModel, sigma: Array) -> Judgeable:
         """Add the free curve where it predicts better than all terms that say more; last, since it can mimic them."""
         group = ALIASES["curve"]
         if set(group) <= set(model.terms):
             return table, model, sigma
-        now = table.judge(model, sigma).deviance(sigma)
         option = replace(model, terms=friction_symbols((*model.terms, *group)))
         wider = self._table(option.terms)
-        tried = self._gain(group, option, wider.judge(option, sigma), now, sigma)
-        taken = tried.gain > max(SURE * tried.uncertainty, len(group) * LEAST_GAIN)
-        self.tried.append(tried.record(model, taken))
+        tried = Tried.of(group, option, wider.judge(option, sigma), table.judge(model, sigma), sigma)
+        taken = tried.is_worth(len(group) * LEAST_GAIN)
+        self.tried.append(tried.record(model.terms, taken))
         return (wider, option, wider.noise(option)) if taken else (table, model, sigma)
 
-    def _remembering(
-        self, table: FrictionTable, model: FrictionModel, sigma: Array
-    ) -> tuple[FrictionTable, FrictionModel, Array]:
-        """Add presliding to the joints where it predicts better, with travels of their own; widths are chosen again.
+    def _remembering(self, table: FrictionTable, model: FrictionModel, sigma: Array) -> Judgeable:
+        """Add presliding to the joints where it predicts better, with travels of their own; widths are chosen again."""
+        kept, found = (self.widths, self.every), self._presliding(model, sigma, table.judge(model, sigma))
+        if found is None:
+            self.travels, (self.widths, self.every) = [], kept
+        return found or (table, model, sigma)
 
-        Where it was asked for by name all joints have it.
-        """
-        asked, kept = "presliding" in self.own, (self.widths, self.every)
+    def _presliding(self, model: FrictionModel, sigma: Array, before: Judged) -> Judgeable | None:
+        """Return the model with presliding, of all joints where it was named; None where it predicts no better."""
+        asked, plain = "presliding" in self.own, self.widths
         given = np.array([joint.drive.presliding_travel for joint in self.robot.joints])
-        plain, now = table, table.judge(model, sigma).deviance(sigma)
         option = replace(model, terms=friction_symbols((*model.terms, "presliding")), travels=self._alike(0))
         self.every = option.terms
         if given.any():
@@ -273,15 +286,14 @@ class Search:
         table = self._table(option.terms)
         option = self._own_widths(table, option, sigma)
         judged, noise = table.judge(option, sigma), table.noise(option)
-        option, tried = self._settle_sizes(option), self._gain(("presliding",), option, judged, now, sigma)
-        taken = asked or tried.gain > max(_SURER * tried.uncertainty, _WORTH)
-        self.tried.append(tried.record(model, taken))
+        option, tried = self._settle_sizes(option), Tried.of(("presliding",), option, judged, before, sigma)
+        taken = asked or tried.is_worth(_WORTH, _SURER)
+        self.tried.append(tried.record(model.terms, taken))
         if not taken:
-            self.travels, (self.widths, self.every) = [], kept
-            return plain, model, sigma
+            return None
         for finer in _FINER_SIZES:
             if len(self.wide) > 1:
-                self.widths = [self.widths[0] / finer, self.widths[0], np.minimum(finer * self.widths[0], kept[0][0])]
+                self.widths = [self.widths[0] / finer, self.widths[0], np.minimum(finer * self.widths[0], plain[0])]
             if not given.any():
                 least, size = self.least_travel, self.travels[0]
                 self.travels = [np.maximum(size / finer, least), size, finer * size]
@@ -291,20 +303,13 @@ class Search:
         hidden = self.travels[0] <= _HIDDEN * np.asarray(self.least_travel)
         if hidden.any() and not (asked or given.any()):  # what the filter of the torque does, or cannot be told from it
             self.travels = [np.where(hidden, np.nan, self.travels[0])]
-            self.widths = [np.where(hidden, kept[0][0], self.widths[0])]  # they stand in for it again
+            self.widths = [np.where(hidden, plain[0], self.widths[0])]  # they stand in for it again
         table = self._table(option.terms)
-        tried = self._gain(("presliding",), option, table.judge(option, sigma), now, sigma)
-        if not asked and not tried.gain > max(_SURER * tried.uncertainty, _WORTH):
-            self.tried[-1] = tried.record(model, False)
-            self.travels, (self.widths, self.every) = [], kept
-            return plain, model, sigma
+        tried = Tried.of(("presliding",), option, table.judge(option, sigma), before, sigma)
+        if not (asked or tried.is_worth(_WORTH, _SURER)):
+            self.tried[-1] = tried.record(model.terms, False)
+            return None
         return table, option, table.noise(option)
-
-    def _gain(self, group: tuple[str, ...], option: FrictionModel, judged: Judged, now: Array, sigma: Array) -> _Tried:
-        """Return by how much a group of terms lowers the held-out squares (blocks,) of now."""
-        gains = (now - judged.deviance(sigma)) / max(float(np.mean(now)), 1e-300)  # exact data leave nothing
-        spread = float(np.std(gains, ddof=1) / np.sqrt(len(gains)))
-        return _Tried(group, option, judged.relative_error, float(np.mean(gains)), spread, judged.deviance(sigma))
 
     def _settle_sizes(self, model: FrictionModel) -> FrictionModel:
         """Keep the model's widths and travels alone, NaN for joints without presliding; return it with them."""
@@ -384,18 +389,15 @@ class Search:
         noise[list(self.robot.independent)] = sigma
         return frozenset(np.flatnonzero(np.std(np.abs(self.loads), axis=0) > noise).tolist())
 
-    def _pruned(
-        self, table: FrictionTable, model: FrictionModel, sigma: Array
-    ) -> tuple[FrictionTable, FrictionModel, Array]:
+    def _pruned(self, table: FrictionTable, model: FrictionModel, sigma: Array) -> Judgeable:
         """Leave out what was added, the latest first, where other widths do as well: they were chosen after it."""
         best = (table, model, sigma, self.widths, self.curve)
         for entry in reversed([entry for entry in self.tried if entry["taken"]]):
             table, model, sigma, widths, curve = best
             without = tuple(term for term in model.terms if term not in entry["added"])
             plainer, option, noise = self._sharpened(replace(model, terms=without))
-            now, then = table.judge(model, sigma).deviance(sigma), plainer.judge(option, sigma).deviance(sigma)
-            worse = (then - now) / float(np.mean(then))
-            if float(np.mean(worse)) > max(float(np.std(worse, ddof=1) / np.sqrt(len(worse))), _WORTH):
+            kept, left_out = table.judge(model, sigma), plainer.judge(option, sigma)
+            if Tried.of(entry["added"], model, kept, left_out, sigma).is_worth(_WORTH, 1.0):
                 self.widths, self.curve = widths, curve
                 continue
             entry["taken"] = False
@@ -405,21 +407,19 @@ class Search:
 
     def _extended(self, table: FrictionTable, model: FrictionModel, sigma: Array) -> FrictionModel:
         """Add the best term as long as one is better by more than its uncertainty."""
-        now = table.judge(model, sigma).deviance(sigma)
-        left = list(self.groups)
+        now, left = table.judge(model, sigma), list(self.groups)
         while left:
-            found: list[_Tried] = []
+            found: list[Tried] = []
             for group in left:
                 option = replace(model, terms=friction_symbols((*model.terms, *group)))
                 if "stribeck" in group:
                     option = self._best(table, [replace(option, fall=k) for k in range(len(self.falls))], sigma)
-                judged = table.judge(option, sigma)
-                found.append(self._gain(group, option, judged, now, sigma))
+                found.append(Tried.of(group, option, table.judge(option, sigma), now, sigma))
             found.sort(key=lambda tried: -tried.gain)
-            best = next((tried for tried in found if tried.gain > max(SURE * tried.uncertainty, LEAST_GAIN)), None)
-            self.tried += [tried.record(model, tried is best) for tried in found]
+            best = next((tried for tried in found if tried.is_worth()), None)
+            self.tried += [tried.record(model.terms, tried is best) for tried in found]
             if best is None:
                 break
-            model, now = best.model, best.deviance
+            model, now = best.model, best.judged
             left.remove(best.group)
         return model
