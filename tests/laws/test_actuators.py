@@ -94,8 +94,11 @@ def test_values_are_true_within_their_deviations() -> None:
         apart.append((found.delay - LATE) / found.std["delay"])
         assert found.error.max() < 1.2 * NOISE
         off.append(np.abs(found.armature / TRUE["armature"] - 1.0))
-    assert np.median(off) < 0.1  # 1.2 s are short: some motions hardly accelerate a joint, and their deviations say so
-    assert np.mean(np.abs(apart) <= 2) >= (0.95 if len(apart) > 100 else 0.8)
+    many = len(apart) > 100
+    # 1.2 s are short: some motions hardly accelerate a joint, and their deviations say so
+    assert np.median(off) < (0.04 if many else 0.1)
+    assert np.mean(np.abs(apart) <= 2) >= (0.94 if many else 0.8)
+    assert not many or 0.92 < np.sqrt(np.mean(np.square(apart))) < 1.08
     assert np.abs(apart).max() < 5
 
 
@@ -105,8 +108,9 @@ def test_a_joint_that_never_reverses_does_not_tell_its_friction_from_its_bias() 
     found = md.identify_actuators(servo(), log, {"kd": KD})
     assert found.notices[0].data["names"] == ["coulomb of joint1", "bias of joint1"]
     assert found.error[0] < 1.1 * NOISE
-    assert 0.0 <= found.coulomb[0] < 1.0
-    assert abs(found.bias[0]) < 1.0
+    assert abs(found.bias[0] + found.coulomb[0]) < 1e-3  # both as small as what is seen, their difference, allows
+    seen = TRUE["bias"] - TRUE["coulomb"]
+    assert found.bias[0] - found.coulomb[0] == pytest.approx(seen, abs=0.25)
     assert found.to_json()["joints"]["joint1"]["std"]["bias"] is None
     assert np.isfinite(found.std["coulomb"][1])
 

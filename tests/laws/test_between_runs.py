@@ -100,9 +100,9 @@ def test_estimates_of_several_runs_differ_by_what_they_state(effect: str) -> Non
     if effect == "presliding":
         # its lag pulls friction and inertias of all runs one way: blocks do not differ by that, deviations hold it
         assert np.mean(np.abs(np.concatenate(off)) < 1.96) >= 0.9
-        if LONG:  # an error of one size is hardly ever beyond 1.96 of it: its mean square says whether it is too wide
-            sizes = [np.sqrt(np.mean(np.square(np.concatenate(some)))) for some in (z, off)]
-            assert 0.85 <= min(sizes) <= max(sizes) <= 1.15, sizes
+        # an error of one size is hardly ever beyond 1.96 of it: its mean square says whether deviations are too wide
+        sizes = [np.sqrt(np.mean(np.square(np.concatenate(some)))) for some in (z, off)]
+        assert (0.87 if LONG else 0.8) <= min(sizes) <= max(sizes) <= 1.1, sizes
     elif LONG:
         assert within <= 0.985
     # blocks within a run see a part of what the model lacks, or all of it; presliding is looked for by itself
@@ -229,7 +229,7 @@ def test_cutoffs_of_several_logs_of_a_robot_do_not_differ_much(name: str, effect
 
 def test_cutoffs_cost_little_where_the_model_lacks_friction() -> None:
     """They scatter then, for torques of other motions hardly depend on them: none of a grid is better by a tenth."""
-    for seed in range(count(1, 12)):
+    for seed in range(count(2, 12)):
         robot = robot_of("two_link", seed)
         runs = list(runs_of(robot, "stribeck", seed))
         for k, raw in enumerate(raw_logs(robot, runs, seed)):
@@ -239,4 +239,4 @@ def test_cutoffs_cost_little_where_the_model_lacks_friction() -> None:
                 model = md.identify(robot, log, friction=PLAIN, prior=False, consistent=False)
                 misses = [np.linalg.norm(run.tau - model.predict(run)) / np.linalg.norm(run.tau) for run in others]
                 off.append(float(np.mean(misses)))
-            assert off[0] <= 1.1 * min(off[1:]), (seed, k, off)
+            assert off[0] <= 1.08 * min(off[1:]), (seed, k, off)

@@ -84,13 +84,16 @@ def test_three_models_agree_without_friction(part: int) -> None:
 
 
 def test_numeric_methods_agree() -> None:
-    for seed in range(count(20, 500)):
-        robot = special_robot(seed)
+    cases = [(special_robot, seed) for seed in range(count(20, 500))]
+    for make, seed in cases + [(robot_of_seed, seed) for seed in range(count(14, 300))]:  # followers by fiftieths, too
+        robot = make(seed)
         exact = md.base_parameters(robot)
         for method in ("qr", "svd"):
             other = md.base_parameters(robot, method)
-            assert other.rank == exact.rank, (seed, method)
-            md.equivalence(exact, other)
+            require_same_torque(robot, other, seed)
+            if not other.notices:  # base.rank_unclear
+                assert other.rank == exact.rank, (make, seed, method)
+                md.equivalence(exact, other)
 
 
 # ---------------------------------------------------------------- cases with known answers

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import minidyn as md
-from conftest import count
+from conftest import LONG, count
 from minidyn.app.cli.main import main
 from minidyn.errors import UnknownName
 from minidyn.identification.friction.per_log import FrictionOfLogs, logs_of
@@ -69,7 +69,7 @@ def relative(logs: list[md.Recording], exact: list[md.Recording]) -> float:
 def test_links_are_shared_and_friction_is_that_of_each_log(consistent) -> None:
     """What depends on the drifts of a few logs (errors in deviations, shares of intervals) is a mean over seeds."""
     rigid_scores, friction_scores, inside = [], [], []
-    for seed in range(count(1, 6)):
+    for seed in range(count(2, 12)):
         truth = truth_of(np.random.default_rng(seed))
         logs = [log_of(truth, 100 * seed + k, 0.2) for k in range(5)]
         exact = [log_of(truth, 100 * seed + k, 0.2, noise=0.0) for k in range(5)]
@@ -83,7 +83,7 @@ def test_links_are_shared_and_friction_is_that_of_each_log(consistent) -> None:
         fitted = md.validate(each, whole)
         assert fitted.relative_error < 1.01 * noise
         assert notice(fitted, "validate.friction_of").data["mean"] == 0
-        # a part of one fitted log has the friction of that log, also as a file
+        # one of the fitted logs has the friction of that log
         part = md.validate(each, logs[3])
         assert part.relative_error < 1.01 * relative(logs[3:4], exact[3:4])
         # errors of links are true ones, and smaller than with one friction
@@ -102,9 +102,10 @@ def test_links_are_shared_and_friction_is_that_of_each_log(consistent) -> None:
             ]
         )
         assert inside[-1][1] > inside[-1][0]
-    assert np.sqrt(np.mean(np.square(rigid_scores))) < 1.45
-    assert np.sqrt(np.mean(np.square(friction_scores))) < 1.45
-    assert 0.93 < np.mean(inside, axis=0)[1] < 0.985
+    low, high = (0.85, 1.2) if LONG else (0.6, 1.5)
+    for scores in (rigid_scores, friction_scores):
+        assert low < np.sqrt(np.mean(np.square(scores))) < high
+    assert 0.93 < np.mean(inside, axis=0)[1] < 0.98
 
 
 @pytest.mark.parametrize("together", [False, True], ids=["each by itself", "of a joint together"])

@@ -36,6 +36,11 @@ def kept(made, share=0.8) -> None:
 # ---------------------------------------------------------------- gradients
 
 
+def test_gains_need_a_load_whose_mass_shows() -> None:
+    with pytest.raises(md.MinidynError, match="mass of the load"):
+        target_of(arm(8), "gains", "own", None, (), (), LOAD)
+
+
 @pytest.mark.parametrize("purpose", ["payload", "gains", "friction"])
 @pytest.mark.parametrize("seed", range(count(1, 10)))
 def test_gradients_are_exact_where_only_a_part_counts(purpose, seed) -> None:

@@ -269,9 +269,10 @@ def test_the_written_file_without_its_side_file_moves_the_same_way(tmp_path: Pat
         # turns that together are nearly a right angle are taken as one, which a notice tells
         told = [notice.data for notice in plain.notices if notice.code == "robot.snapped_angle"]
         off = sum(abs(data["angle"] - np.radians(data["degrees"])) for data in told)
+        assert off <= 1e-4 * len(told)
         reach = max(np.linalg.norm(T[:3, 3]) for T in ours.values())
         for name, T in ours.items():
-            assert np.allclose(T, theirs[name], rtol=1e-5, atol=1e-12 + off * (1.0 + 2.0 * reach)), (seed, name)
+            assert np.abs(T - theirs[name]).max() <= (1e-13 + off) * (1.0 + 2.0 * reach), (seed, name)
 
 
 def test_what_was_edited_in_a_written_file_counts(tmp_path: Path) -> None:

@@ -259,7 +259,7 @@ POSITION_TERMS = tuple(name for name, term in TERMS.items() if term.of_position)
 CURVED = tuple(
     term.symbol
     for name, term in TERMS.items()
-    if name not in PLAIN and not (term.of_position or term.own or term.kind == "inertia")
+    if name not in PLAIN and not (term.of_position or term.own or term.memory or term.kind == "inertia")
 )
 """Symbols of the columns that bend friction over the speed, viscous and Coulomb friction aside."""
 
