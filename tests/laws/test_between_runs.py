@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.signal import lfilter
 
 import minidyn as md
 from conftest import LONG, count
@@ -225,6 +226,20 @@ def test_cutoffs_of_several_logs_of_a_robot_do_not_differ_much(name: str, effect
         logs = raw_logs(robot, list(runs_of(robot, effect, seed)), seed)
         cutoffs = [md.prepare(robot.with_drives(friction=PLAIN), log).info["cutoff"] for log in logs]
         assert max(cutoffs) <= 2.0 * min(cutoffs), cutoffs
+
+
+def test_presliding_is_seldom_chosen_by_chance() -> None:
+    """Short, slow logs of robots without it, whose noise has a memory: what a state of drives can explain by chance."""
+    logs, taken = count(40, 200), 0
+    for seed in range(logs):
+        robot, rng = robot_of(("two_link", "scara")[seed % 2], seed), np.random.default_rng(seed)
+        t = np.arange(0, 4, 0.01)
+        q, dq, ddq = md.trajectory.fourier(robot, seed=seed, period=4.0, speed=0.4)(t)
+        tau = md.inverse_dynamics(robot, q, dq, ddq)
+        noise = lfilter([0.6], [1.0, -0.8], rng.normal(size=tau.shape), axis=0)
+        log = md.Recording(t, q, tau + 0.03 * tau.std(axis=0) * noise, dq, ddq, robot.joint_names)
+        taken += "presliding" in md.identify(robot, log, prior=False, consistent=False).settings["friction"]
+    assert taken <= 0.03 * logs  # gains of 2 % and 1.5 deviations would do for 13 of 200
 
 
 def test_cutoffs_cost_little_where_the_model_lacks_friction() -> None:

@@ -9,6 +9,7 @@ import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from conftest import count
 from minidyn.errors import UnknownName
 from minidyn.identification.diagnostics.plausible import mass_notices
 from minidyn.notices import Notice
+from minidyn.recording.prepare import segments
 from minidyn.recording.prepare.segments import Settings, _judged, even_stretches
 from minidyn.recording.prepare.signals import Band, choose_cutoff
 
@@ -246,6 +248,32 @@ def test_a_choice_of_times_is_not_advised_to_who_made_it(lazy: bool, tmp_path: P
         assert found.text.endswith(words)
         assert not found.advice
         assert ("prepare.resampled" in _codes(made)) == (time == "stamps")  # also of a log on disk
+
+
+@pytest.mark.parametrize(
+    ("motion", "loud", "expected"),
+    [
+        (1.0, 0.0, 5.0),  # alike: that of the spectra
+        (1.0, 0.1, 5.0),  # worse by less than chance: blocks differ
+        (1.0, 0.4, 10.0),  # one loud block makes chance large, but a fifth of the squares is never taken for chance
+        (9.0, 0.1, 10.0),  # what looks like fast motion may be an artefact: torques alone say
+    ],
+)
+def test_a_cutoff_that_torques_know_better(monkeypatch: Any, motion: float, loud: float, expected: float) -> None:
+    """Under the spectra's cut-off, 5 Hz, squares of held-out blocks are larger by `loud` in the mean, and scatter."""
+    robot = md.load("scara")
+    parts = even_stretches(_log("scara", _jitter, 100, 0, size=1000), Settings(), [])
+
+    def squares(robot: Any, parts: Any, tried: list[float], settings: Any) -> np.ndarray:
+        table = np.full((len(tried), 4), 2.0)  # the grid is worse
+        table[tried.index(10.0)] = 1.0
+        table[tried.index(5.0)] = [1.0, 1.0, 1.0 - 2.0 * loud, 1.0 + 6.0 * loud]
+        return table
+
+    monkeypatch.setattr(segments, "_squares", squares)
+    monkeypatch.setattr(segments, "_GRID", (3.0, 10.0))
+    band = Band(5.0, motion, 5.0, np.zeros(4), "where positions sink into noise")
+    assert _judged(robot, parts, band, Settings()).cutoff == expected
 
 
 def test_torques_judge_the_cutoff() -> None:

@@ -174,6 +174,15 @@ def test_every_option_of_identification_can_be_given() -> None:
     assert options - {"known_torque"} <= set(study_schema.STEPS["identify"])
 
 
+@pytest.mark.parametrize("door", [md.cross_validate, md.compare], ids=["cross_validate", "compare"])
+def test_doors_to_identification_have_its_defaults(door) -> None:
+    known = inspect.signature(md.identify).parameters
+    same = {name: one.default for name, one in inspect.signature(door).parameters.items() if name in known}
+    differ = {name for name, value in same.items() if value is not known[name].default and value != known[name].default}
+    assert len(same) > 14
+    assert differ <= {"consistent"} if door is md.compare else not differ  # which compares both
+
+
 def test_keys_of_a_step_are_keywords_of_its_function() -> None:
     own = {
         "logs",
