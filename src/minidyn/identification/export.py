@@ -250,7 +250,7 @@ def _one(
         made = Written(_with_side_file(path), exact, said(exact, DYNAMICS.values(), gravity=False))
     else:
         made = _consumer(estimate, name, path, origin, notices)
-    notices += _not_said(name, path, made, test)
+    notices += _not_said(name, path, made, robot, test)
     return list(made.files), notices
 
 
@@ -277,20 +277,24 @@ def _consumer(estimate: Identified, name: str, path: Path, origin: Path | None, 
     return replace(made, files=(*files, *made.files))
 
 
-def _not_said(name: str, path: Path, made: Written, test: Validation | None) -> list[Notice]:
-    """Return a notice of what a file cannot say, with the error it causes on test data where there are any."""
+def _not_said(name: str, path: Path, made: Written, robot: Robot, test: Validation | None) -> list[Notice]:
+    """Return a notice of what a file cannot say of a robot, with the error it causes on test data where there are any.
+
+    What predictions have besides the robot (known torque, the friction of a log) is in no file and no part of it.
+    """
     missing = made.missing
     if not missing:
         return []
     words = [what + (f" ({len(joints)} joints)" if len(joints) > 1 else "") for what, joints in missing.items()]
-    text = f"{path.name} alone cannot say ({name}): {', '.join(words)}"
+    text = f"{path.name} has no words for {', '.join(words)} (format {name})"
     errors: dict[str, float] = {}
     if test is not None and test.motion is not None:
         q, dq, ddq = (np.asarray(signal) for signal in (test.motion.q, test.motion.dq, test.motion.ddq))
         size = float(np.linalg.norm(test.measured))
-        errors["error"] = float(np.linalg.norm(test.measured - inverse_dynamics(made.said, q, dq, ddq))) / size
+        lacks = inverse_dynamics(robot, q, dq, ddq) - inverse_dynamics(made.said, q, dq, ddq)
+        errors["error"] = float(np.linalg.norm(test.residual + lacks)) / size
         errors["whole"] = float(np.linalg.norm(test.residual)) / size
-        text += f"; without it the error on test data is {plain_percent(errors['error'])}, that of the whole model "
+        text += f"; without that the error on test data is {plain_percent(errors['error'])}, that of the whole model "
         text += plain_percent(errors["whole"])
     return [CANNOT_SAY(text, target=name, file=path.name, missing=missing, **errors)]
 

@@ -218,10 +218,10 @@ def _print_errors(estimate: Estimate, validations: dict[str, Validation]) -> Non
         print_table(title, columns, rows, right=(1, 2, 3, 4, 5))
         if validation.above_cutoff > _NOISY:
             share = percent(validation.above_cutoff)
-            click.echo(f"{share} of the raw torque lies above the cut-off: no model follows it")
+            click.echo(f"{share} of the raw torque lies above the cut-off: noise, and sharp edges of friction")
     click.echo(
         "error: rms of measured minus predicted torque over rms of raw measured torque\n"
-        "low-passed: the same without what no model of this bandwidth can follow (-: nothing was filtered)\n"
+        "low-passed: the same of torques after the low-pass of the preparation (-: nothing was filtered)\n"
         "before: error of the robot file's own values; rms, bias: N m or N\n"
         "autocorrelated: correlation with the sample before (lag 1); of noise it is 0, friction, elasticity or delays "
         "that are not modelled raise it"
@@ -244,8 +244,8 @@ def _print_certificate(estimate: Estimate) -> None:
     certificate = estimate.certificate
     word = "consistent" if certificate.consistent else "NOT consistent: " + "; ".join(certificate.reasons()[:3])
     text = (
-        f"{len(estimate.beta)} base parameters, condition number {estimate.condition:.3g}; physically {word}, "
-        f"smallest scaled eigenvalue of a link {certificate.smallest:.3g}\n"
+        f"{len(estimate.beta)} base parameters, condition number {estimate.condition:.3g}; physically {word} "
+        f"(links: smallest scaled eigenvalue {certificate.smallest:.3g}; above 0: a body that can exist)\n"
         f"inertia matrix: {certificate.statement}\ntotal mass: {certificate.mass_statement}"
     )
     click.echo(plain(text))

@@ -168,9 +168,9 @@ def with_warming(found: Found) -> Found:
         return replace(found, settings=settings)
     share = float(dict(zip(*tables[time].fit(option, sigma)))[key])
     text = (
-        f"friction fell while the log was recorded, from {100 * share:.2g} % more than at its end, over about "
-        f"{time:.2g} s; the model is that of the end. Error in held-out blocks of time "
-        f"{100 * before.relative_error:.3g} % as it is, {100 * after.relative_error:.3g} % without what was more"
+        f"friction fell while the log was recorded: at first it was {100 * share:.2g} % larger than at the end, and it "
+        f"fell over about {time:.2g} s. The model is that of the end. Error in held-out blocks of time: "
+        f"{100 * after.relative_error:.3g} % with this fall, {100 * before.relative_error:.3g} % without it"
     )
     notice = WARMED(text, share=share, time=time, before=before.relative_error, after=after.relative_error)
     settings |= {"warming": {"share": share, "time": time}, "friction_error": after.relative_error}

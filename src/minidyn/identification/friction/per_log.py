@@ -105,7 +105,7 @@ class LogsSolution(Solution):
         data: dict[str, Any] = {"logs": len(self.logs), "names": list(self.split.names)}
         if most is not None:
             share = float(self.spread[most] / mean[most])
-            text += f": {self.split.names[most]} varies most among the dry ones, by {100 * share:.3g} % (1 σ)"
+            text += f": {self.split.names[most]} varies most of Coulomb friction, by {100 * share:.3g} % (1 σ)"
             data |= {"most": self.split.names[most], "share": share}
         if self.temperature is not None:
             text += f", besides a line over temperatures about {self.temperature:.3g} °C"

@@ -221,7 +221,7 @@ def choose_cutoff(runs: Sequence[Array], rates: Sequence[float]) -> Band:
     if noise < wish:
         reason = reason if quiet > wish else "where positions sink into noise"
         if noise < quiet < wish:
-            reason = "where noise is 0.25 % of the acceleration"
+            reason = "so that noise is 0.25 % of the accelerations"
         wish = max(noise, min(wish, quiet))
     if wish < max(2 * motion, _LEAST_NOISY):
         wish = max(2 * motion, _LEAST_NOISY)

@@ -53,7 +53,7 @@ COUNTED = info(
 JITTER = look(
     "recording.uneven_times",
     "Time steps are uneven. Preparation decides from the positions whether the samples are, or their stamps only.",
-    "See what it decided; --time stamps or --time even (time=... of md.prepare) overrules it.",
+    "The text says what was decided; --time stamps or --time even (time=... of md.prepare) overrules it.",
 )
 KEPT = info("prepare.kept", "How many samples are left after trimming and thinning, or were made by resampling.")
 

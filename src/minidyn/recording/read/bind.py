@@ -164,7 +164,8 @@ def _currents(
         )
     if not named and (given.tau is not None or not any(guess.current for guess in guesses)):
         return []
-    text = f"{table.path.name}: tau is read from columns named as currents, as they are; drive_gain converts them"
+    where = "columns named as currents" if named else "a file or columns named as currents"
+    text = f"{table.path.name}: tau is read from {where}, as it is; drive_gain converts currents"
     return [CURRENTS(text, file=table.path.name, columns=list(columns))]
 
 
