@@ -14,7 +14,7 @@ import minidyn as md
 from conftest import LONG, count
 from minidyn.app.cli.main import main
 from minidyn.errors import UnknownName
-from minidyn.identification.friction.per_log import FrictionOfLogs, logs_of
+from minidyn.identification.friction.per_log import FrictionOfLogs, logs_of, temperature_of
 from minidyn.identification.friction.shared import Joined, Split, pooled_spread
 from minidyn.model.drives import PLAIN
 from minidyn.recording.lazy import concatenate
@@ -202,15 +202,20 @@ def test_friction_follows_the_temperature(tmp_path: Path) -> None:
         md.identify(described(), new, friction=PLAIN, consistent=False).at_temperature(20.0)
 
 
-def test_a_column_of_temperatures_is_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "columns", [["Temperature"], ["Temp [C]"], ["motor_temp_1", "motor_temp_2"], ["temperature_1 (°C)", "temp_limit"]]
+)
+def test_columns_of_temperatures_are_read(columns: list[str], tmp_path: Path) -> None:
     log = log_of(truth_of(np.random.default_rng(0)), 1, 0.0, samples=50)
     names = [f"{signal}_{name}" for signal in ("q", "tau") for name in log.joint_names]
-    table = np.column_stack([log.t, log.q, log.tau, np.full(50, 31.5)])
-    np.savetxt(
-        tmp_path / "log.csv", table, delimiter=",", header=",".join(["time", *names, "Temperature"]), comments=""
-    )
+    values = [np.full(50, 90.0 if "limit" in column else 31.5 + place) for place, column in enumerate(columns)]
+    header = ",".join(["time", *names, *columns])
+    table = np.column_stack([log.t, log.q, log.tau, *values])
+    np.savetxt(tmp_path / "log.csv", table, delimiter=",", header=header, comments="", encoding="utf-8")
     read = md.read_recording(tmp_path / "log.csv", described())
-    np.testing.assert_allclose(read.telemetry["temperature"], 31.5)
+    drives = [value for value, column in zip(values, columns) if "limit" not in column]
+    np.testing.assert_allclose(read.telemetry["temperature"], np.column_stack(drives))
+    assert temperature_of(read) == pytest.approx(np.mean(drives))
 
 
 def test_what_a_log_is() -> None:

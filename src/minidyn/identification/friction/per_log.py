@@ -196,7 +196,7 @@ def _folds(split: Split, parts: Sequence[Solution], spread: Array, offsets: Arra
 
 
 def temperature_of(log: AnyRecording) -> float:
-    """Return the mean of a log's column "temperature", °C; NaN where there is none."""
+    """Return the mean of a log's columns of temperatures, °C; NaN where there are none."""
     some = log.thinned(max(1, len(log) // _ENOUGH)).telemetry.get(TEMPERATURE)
     return math.nan if some is None or not np.isfinite(some).any() else float(np.nanmean(some))
 

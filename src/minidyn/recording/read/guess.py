@@ -206,13 +206,21 @@ def telemetry_columns(names: Sequence[str], own: bool) -> dict[str, tuple[str, .
         if own and name.startswith("telemetry."):
             label = re.sub(r"(\.\d+|\[\d+\])$", "", name.removeprefix("telemetry."))
             found[label] = (*found.get(label, ()), name)
-        elif name.strip().lower() == "temperature":
-            found["temperature"] = (name,)  # friction may vary with it
+        elif _is_temperature(name):
+            found["temperature"] = (*found.get("temperature", ()), name)  # friction may vary with it
     wrench = {_wrench_entry(name): name for name in reversed(names)}
     six = [wrench.get(kind + axis) for kind in ("f", "m") for axis in "xyz"]
     if "wrench" not in found and all(six):
         found["wrench"] = tuple(str(name) for name in six)
     return found
+
+
+def _is_temperature(name: str) -> bool:
+    """Whether a name is that of a temperature, °C, of a drive or of all: "temperature", "Temp [C]", "motor_temp_3"."""
+    words = set(_words(re.sub(r"[\[(]\s*(°|deg\w*)?\s*C(elsius)?\s*[\])]", "", name, flags=re.IGNORECASE)))
+    known = _FILLER | _MEASURED | {"temp", "temperature", "temperatures", "celsius", "deg", "c"}
+    of_it = bool(words & {"temp", "temperature", "temperatures"})
+    return of_it and all(word in known or word.isdigit() for word in words)
 
 
 def _wrench_entry(name: str) -> str:
