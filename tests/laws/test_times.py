@@ -16,12 +16,14 @@ import pytest
 
 import minidyn as md
 from conftest import count
-from minidyn.errors import UnknownName
+from minidyn.app.job import Job, Log
+from minidyn.errors import DescriptionError, UnknownName
 from minidyn.identification.diagnostics.plausible import mass_notices
 from minidyn.notices import Notice
 from minidyn.recording.prepare import segments
 from minidyn.recording.prepare.segments import Settings, _judged, even_stretches
 from minidyn.recording.prepare.signals import Band, choose_cutoff
+from minidyn.recording.prepare.times import TIMES
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -50,6 +52,13 @@ def _polled(rate: float, size: int, rng: np.random.Generator) -> Planted:
     """The logger's clock jitters by 13 % and runs 0.02 % slow: it reads 6 % of the samples twice, misses as many."""
     stamps = 1.0002 * np.arange(size) + 0.3 + 0.13 / np.sqrt(2) * rng.normal(size=size).clip(-4, 4)
     return stamps / rate, np.maximum.accumulate(np.floor(stamps)) / rate
+
+
+def _bursts(rate: float, size: int, rng: np.random.Generator) -> Planted:
+    """Samples are even and arrive five at a time, now and then late; the logger stamps them as they come."""
+    even, rows = np.arange(size) / rate, np.arange(size)
+    late = np.repeat(rng.uniform(0.0, 1.0, size // 5 + 1), 5)[:size]
+    return (rows // 5 * 5 + late + 0.005 * (rows % 5)) / rate, even
 
 
 def _dropped(rate: float, size: int, rng: np.random.Generator) -> Planted:
@@ -99,6 +108,7 @@ DECISIONS = {
     "dropped": (_dropped, "prepare.resampled"),
     "held": (_held, "prepare.held_left_out"),
     "polled": (_polled, "prepare.counted"),
+    "bursts": (_bursts, "prepare.bursts"),
 }
 CODES = {code for _, code in DECISIONS.values() if code}
 
@@ -214,12 +224,69 @@ def test_unwrapped_positions_lie_within_the_limits(sign: float, tmp_path: Path) 
     assert "recording.unwrapped" not in _codes(md.read_recording(tmp_path / "log.csv", robot))
 
 
+@pytest.mark.parametrize("effect", ["plain", "held", "dropped"])
+def test_motors_that_turn_far_between_samples_are_unwrapped(effect: str, tmp_path: Path) -> None:
+    """With a gear of 100 motors turn by up to a radian in a sample: their angles wrap again and again."""
+    t = np.arange(4000) / 250
+    q = np.array([1.2, -0.9]) * np.sin(2 * t)[:, None] * [1.0, 0.6]
+    rows = np.flatnonzero(np.arange(len(t)) % 97 != 5) if effect == "dropped" else np.arange(len(t))
+    rows = rows // 2 * 2 if effect == "held" else rows
+    wrapped = ((100 * q + np.pi) % (2 * np.pi) - np.pi)[rows]
+    true, table = q[rows], np.column_stack([t[rows] if effect == "dropped" else t, wrapped, 0 * wrapped])
+    np.savetxt(tmp_path / "log.csv", table, delimiter=",", header="t,q1,q2,tau1,tau2", comments="", fmt="%.12g")
+    found = md.read_recording(tmp_path / "log.csv", gear_ratio=100.0)
+    np.testing.assert_allclose(found.q, true, atol=1e-9)
+
+
 def test_jumps_that_are_no_turns_stay() -> None:
     t = np.arange(2000) / 500
     q = np.column_stack([np.sin(t), np.cos(t)])
     q[1000:, 0] += 4.5
     recording = md.Recording(t, q, np.zeros_like(q))
     assert "recording.unwrapped" not in _codes(md.prepare("two_link", recording))
+    q[:, 0] = 3000 * np.sin(t)  # a slide in mm: fast, and no turns
+    assert "recording.unwrapped" not in _codes(md.prepare("two_link", recording))
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_samples_that_arrive_in_bursts(lazy: bool, tmp_path: Path) -> None:
+    """They are even, unless positions say that the gaps are pauses; who insists on stamps is told what to do."""
+    log = _log("scara", _bursts, 500, 1, size=3000)
+    log.save(tmp_path / "log.csv")
+    raw = md.read_recording(tmp_path / "log.csv", "scara", lazy=lazy)
+    assert "bursts of 5 samples" in _codes(raw)["recording.uneven_times"].text
+    for time in ("auto", "even"):
+        made = md.prepare("scara", raw, time=time)
+        assert made.info["logged_rate"] == pytest.approx(500, rel=1e-3)
+        assert made.info["rate"] == pytest.approx(500, rel=1e-3)
+        assert "bursts of 5 samples" in _codes(made)["prepare.bursts"].text
+    with pytest.raises(DescriptionError, match=r"rate=HZ \(--rate HZ\) or time='even'"):
+        md.prepare("scara", raw, time="stamps")
+    same = md.Recording(np.arange(3000) // 5 / 100, log.q, log.tau)  # five samples have the same stamp
+    assert md.prepare("scara", same).info["rate"] == pytest.approx(500)
+    rows = np.arange(3000)
+    t = (rows + rows // 50 * 100) / 500  # fifty samples, and a pause twice as long in which the robot moves on
+    q = _truth(md.load("scara"), 1, t)[0]
+    assert "prepare.bursts" not in _codes(md.prepare("scara", md.Recording(t, q, np.zeros_like(q))))
+
+
+@pytest.mark.parametrize("effect", ["jitter", "true steps"])
+def test_times_are_decided_before_resampling(effect: str) -> None:
+    """What positions, or the user, say of the stamps holds for the new samples."""
+    raw = _log("scara", DECISIONS[effect][0], 100, 0, size=1500)
+    best = _speed_error(md.prepare("scara", raw, cutoff=10.0))
+    right, wrong = ("even", "stamps") if effect == "jitter" else ("stamps", "even")
+    found = {time: _speed_error(md.prepare("scara", raw, 10.0, resample=200, time=time)) for time in TIMES}
+    assert found["auto"] == found[right] < 1.5 * best < 0.7 * found[wrong]
+
+
+def test_a_rate_contradicts_stamps() -> None:
+    raw = _log("scara", _clean, 100, 0, size=1000)
+    with pytest.raises(md.MinidynError, match=r"rate=\.\.\. says that samples are even, time='stamps'"):
+        md.prepare("scara", raw, rate=100, time="stamps")
+    with pytest.raises(md.MinidynError, match=r"log\.csv: a rate \(--rate\) says that samples are even"):
+        Job(md.load("scara"), (Log("fit", (Path("log.csv"),), {"rate": 100}),), preparation={"time": "stamps"})
+    assert md.prepare("scara", raw, rate=50, resample=100, decimate=1).info["rate"] == 100
 
 
 def test_options_of_time() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from minidyn.errors import DescriptionError, MinidynError, MissingFile, WorkerFailed
+from minidyn.errors import DescriptionError, MinidynError, MissingFile, WorkerFailed, WrongArgument
 from minidyn.formats.load import as_robot
 from minidyn.identification.compare import Comparison, compare
 from minidyn.identification.consistency.prior import as_prior
@@ -91,6 +91,12 @@ class Job:
         """Find options that mean nothing, and a prior that is not there, before logs are read."""
         check_options(**{name: self.settings[name] for name in _NAMED if name in self.settings})
         as_prior(self.settings.get("prior"))
+        for log in (*self.fit, *self.test) if self.preparation.get("time") == "stamps" else ():
+            if log.mapping.rate is not None:
+                raise WrongArgument(
+                    f"{named([log])}: a rate (--rate) says that samples are even, --time stamps that they are not: "
+                    "give one of them"
+                )
 
     @classmethod
     def of_files(
@@ -165,7 +171,10 @@ class Job:
         if not self.preparation:
             return raw  # type: ignore[no-any-return] # the library prepares
         options = {"cutoff": fitted_cutoff(raw, fitted), **wish, **self.engine}
-        found: Recording | LazyRecording = prepare(self.robot, raw, **options)
+        try:
+            found: Recording | LazyRecording = prepare(self.robot, raw, **options)
+        except DescriptionError as error:
+            raise _naming(log, error) from None
         return found
 
     @property
@@ -206,8 +215,10 @@ class Job:
         def errors(log: Log) -> Validation:
             try:
                 return validate(estimate, self.recording(log, estimate=estimate), **self.engine)
-            except (DescriptionError, WorkerFailed):
+            except WorkerFailed:
                 raise  # it names the file
+            except DescriptionError as error:
+                raise _naming(log, error) from None
             except MinidynError as error:
                 raise MinidynError(f"{log.name}: {error}") from None
 
@@ -272,6 +283,12 @@ def friction_terms(words: str | None) -> tuple[str, ...] | str | None:
 def listed(words: str) -> list[str]:
     """Return the words of a list such as "ols, wls"."""
     return [word for word in words.replace(" ", ",").split(",") if word]
+
+
+def _naming(log: Log, error: DescriptionError) -> DescriptionError:
+    """Return the error of a log with its files; one that names them is as it is."""
+    known = any(path.name in str(error) for path in log.files)
+    return error if known else DescriptionError(f"{named([log])}: {error}")
 
 
 def _size(path: Path) -> int:

@@ -27,7 +27,7 @@ from minidyn.recording.prepare import segments
 from minidyn.recording.prepare.on_disk import as_it_is_read, mostly_held, prepare_on_disk
 from minidyn.recording.prepare.signals import moving_part
 from minidyn.recording.prepare.spool import spooled
-from minidyn.recording.prepare.times import TIMES, fitted_cutoff, logged_rate, samples_left, told_as_asked
+from minidyn.recording.prepare.times import TIMES, fitted_cutoff, logged_rate, nothing_left, samples_left, told_as_asked
 from minidyn.recording.read.mapping import COUPLED
 from minidyn.recording.read.read import read_recording
 from minidyn.recording.recording import SIGNALS, Recording
@@ -130,6 +130,8 @@ def prepare(
         raise ShapeError(f"delay: expected a number of seconds, got {delay!r}")
     if time not in TIMES:
         raise errors.UnknownName("time", time, TIMES)
+    if rate is not None and time == "stamps":
+        raise errors.WrongArgument("rate=... says that samples are even, time='stamps' that they are not: give one")
     strength = segments.Settings.outliers if outliers is None or outliers is True else float(outliers)
     wish = segments.Settings(
         cutoff or 0.0, order, decimate, differentiate, trim, strength, period, rate, resample, time
@@ -157,7 +159,7 @@ def _in_memory(recording: Recording, wish: segments.Settings, delay: float | Non
         text = f"{len(short)} pieces shorter than {segments.SHORTEST} samples are left out ({sum(short)} samples)"
         notices.append(TOO_SHORT(text, count=len(short), samples=sum(short)))
     if not whole:
-        raise DescriptionError(f"no run has {segments.SHORTEST} samples in a row; {len(recording)} samples in all")
+        raise nothing_left(len(recording), segments.SHORTEST)
     if wish.period is not None:
         whole = [segments.averaged(part, wish.period, notices) for part in whole]
     settings, band = segments.settled(whole, wish, notices, robot)

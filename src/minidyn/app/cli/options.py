@@ -313,7 +313,7 @@ def log_options(command: F) -> F:
         click.option(
             "--time",
             type=OneOf(lambda: constant("recording.prepare.times", "TIMES"), "how"),
-            help="Samples were taken when their stamps say (stamps) or evenly (even). Default: as positions show.",
+            help="When samples were taken: as stamped (stamps), evenly (even), as positions show (auto, the default).",
         ),
     ):
         command = option(command)

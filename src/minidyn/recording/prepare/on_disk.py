@@ -24,7 +24,7 @@ from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info
 from minidyn.recording.lazy import ChangedRun, LazyRecording, RunOnDisk, glued
 from minidyn.recording.prepare import segments
-from minidyn.recording.prepare.times import COUNTED, HELD_OUT, KEPT, RESAMPLED, logged_rate
+from minidyn.recording.prepare.times import BURSTS, COUNTED, HELD_OUT, KEPT, RESAMPLED, logged_rate, nothing_left
 from minidyn.recording.recording import SIGNALS, Recording
 from minidyn.recording.sketch import Tap
 
@@ -34,7 +34,7 @@ FROM_STRETCHES = info(
     "Give cutoff=... where the motion changes much along the recording.",
 )
 
-_UNEVEN = (RESAMPLED.code, COUNTED.code, HELD_OUT.code)
+_UNEVEN = (RESAMPLED.code, COUNTED.code, HELD_OUT.code, BURSTS.code)
 _LOOKS = 4  # stretches of a long run that settle rate and cut-off: its beginning may be a standstill
 _RUNS = 32  # runs that settle the cut-off: more are alike
 _MANY = 8  # runs, of which a stretch each settles it; all look for motion where those stand still
@@ -71,7 +71,7 @@ def prepare_on_disk(
         if any(notice.code in _UNEVEN for notice in notices):
             return None
         if not heads:
-            raise DescriptionError(f"no run has {segments.SHORTEST} samples in a row; {len(recording)} samples in all")
+            raise nothing_left(len(recording), segments.SHORTEST)
         most = max(sum(high - low for low, high in own) for own in spans)
         if not wish.cutoff and any(len(run) > most for run in looked):
             count = sum(map(len, spans))

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from minidyn.arrays import Array, single_thread
 from minidyn.base.base_parameters import base_parameters
 from minidyn.dynamics.functions import base_regressor
-from minidyn.errors import DescriptionError, MinidynError, ShapeError
+from minidyn.errors import MinidynError, ShapeError
 from minidyn.model.drives import PLAIN
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, look
 from minidyn.recording.lazy import concatenate
 from minidyn.recording.prepare.signals import Band, choose_cutoff, derivatives, lowpass, spikes, unexplained
-from minidyn.recording.prepare.times import RESAMPLED, UNWRAPPED, even_times, timed, unwrapped
+from minidyn.recording.prepare.times import UNWRAPPED, even_times, spread, timed, unwrapped
 from minidyn.recording.recording import SIGNALS, Recording, each_array
 
 _LOST = "Samples were lost while recording; check the logger if there are many."
@@ -95,7 +95,6 @@ class Segment:
 
 def even_stretches(run: Recording, wish: Settings, notices: list[Notice]) -> list[Segment]:
     """Return the even stretches of one run, resampled where its samples are truly uneven."""
-    run = _without_copies(run, notices)
     if len(run) < 2:
         return [_segment(run, 1.0)] if len(run) else []
     q, turned = unwrapped(run.q)
@@ -105,14 +104,13 @@ def even_stretches(run: Recording, wish: Settings, notices: list[Notice]) -> lis
         text = f"positions of {', '.join(names)} jump by 2π: they are unwrapped"
         notices.append(UNWRAPPED(text, joints=names))
     if wish.rate is not None:
-        return _bridged(run, float(wish.rate), notices)
-    if float(np.median(np.diff(run.t))) <= 0:
-        raise DescriptionError("time stands still in most samples; rate=HZ (--rate) gives the true rate")
-    run, rate = timed(run, "stamps" if wish.resample is not None and wish.time == "auto" else wish.time, notices)
-    asked = wish.resample if wish.resample is not None else rate if wish.time == "stamps" else None
-    if asked is not None:
-        rate = float(asked)
-        notices.append(RESAMPLED(f"resampled to {rate:.6g} samples a second, as asked", rate=rate))
+        run = each_array(run, np.asarray, t=run.t[0] + np.arange(len(run)) / float(wish.rate))
+        if wish.resample is None:
+            return _bridged(run, float(wish.rate), notices)
+    run = _without_copies(spread(run, wish.time, notices), notices)
+    if len(run) < 2:
+        return [_segment(run, 1.0)]
+    run, rate = timed(run, wish.time if wish.rate is None else "stamps", wish.resample, notices)
     steps = np.diff(run.t)
     step = float(np.median(steps))
     gap = GAP * step if rate is None else max(GAP * step, min(_BRIDGE, (_HOLE + 1.5) * step))

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.arrays import Array, refuse_beyond_memory
+from minidyn.errors import DescriptionError
 from minidyn.notices import Notice, info, look
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.recording import Recording, each_array
@@ -44,6 +45,11 @@ RESAMPLED = info(
     "The recording was interpolated to even times: it was asked for, or positions say that samples are truly uneven.",
     "Where the samples are even and only their stamps are not, time='even' (--time even) says so.",
 )
+BURSTS = info(
+    "prepare.bursts",
+    "Times come in bursts, as of samples that arrive in packets. Samples were taken as even, at their mean rate.",
+    "rate=HZ (--rate) gives the true rate; time='stamps' (--time stamps) uses the stamps as they are.",
+)
 COUNTED = info(
     "prepare.counted",
     "The logger read some samples of the measurement twice and missed others: times were counted from positions.",
@@ -60,14 +66,14 @@ KEPT = info("prepare.kept", "How many samples are left after trimming and thinni
 TIMES = ("auto", "stamps", "even")
 """How times may be taken: decided from the data, as stamped, or evenly spaced."""
 
+_BURSTS, _LATE = 10, 0.25  # so many gaps at least, and of the time they take: a few pauses are no bursts
+_BURST = 20  # samples of a burst on average, below which samples are even if the user says so
 _NEAR = 8  # neighbours on either side over which a speed is taken
 _GAP = 2.5  # steps: a longer one says nothing
 _SURE = 0.2  # standard deviation of `a` above which it says nothing
 _HARMLESS = 1e-3  # jitter, of a step
 _WILD = 0.5  # jitter, of a step, beyond which samples that say nothing are not taken as even
-_QUANTA = (
-    4.0  # of a joint's smallest step that it should have moved: a position that repeats then was not measured anew
-)
+_QUANTA = 4.0  # smallest steps that a joint should have moved: a position that repeats then was not measured anew
 _MOSTLY = 0.3  # share of the moving samples that repeat: the log is faster than the measurement
 _SOME = 0.01  # ... that repeat: the clocks differ
 _CLEAR = 6.0  # times what positions are off by: so far they move within a tick that is counted
@@ -76,7 +82,7 @@ UNWRAPPED = info(
     "recording.unwrapped",
     "Positions jump by a whole turn, as encoders of one turn do; they were made continuous.",
 )
-_JUMP = 0.5  # rad: what may be left of a jump by a whole turn; no joint moves so far between two samples
+_JUMP = 0.5  # rad: by so much what is left of a jump by a whole turn may differ from the steps beside it
 _ROUNDED = 1e-3  # rad: by so much a position of one turn may lie beyond it
 _HEAD = 1 << 12  # samples that show the rate
 
@@ -92,19 +98,39 @@ class _Steps:
     good: NDArray[np.bool_]  # (N - 1,), whether it is no gap and no hole
 
 
-def timed(run: Recording, time: str, notices: list[Notice]) -> tuple[Recording, float | None]:
+def timed(run: Recording, time: str, resample: float | None, notices: list[Notice]) -> tuple[Recording, float | None]:
     """Return a run of increasing times without what was not measured anew, and the rate it is to be resampled to.
 
-    None: its samples are even, or taken as even.
+    None: its samples are even, or taken as even. With `resample` its times say so: that rate is taken from them.
     """
+    if float(np.median(np.diff(run.t))) <= 0:
+        raise DescriptionError("time stands still in most samples; rate=HZ (--rate) gives the true rate")
+    told: list[Notice] = []
+    run, rate = _decided(run, time, told)
+    notices += told if resample is None else [notice for notice in told if notice.code != RESAMPLED.code]
+    if resample is None:
+        return run, rate
+    if rate is None and time != "stamps":
+        cuts = (np.flatnonzero(np.diff(run.t) > _GAP * float(np.median(np.diff(run.t)))) + 1).tolist()
+        pieces = [np.linspace(piece[0], piece[-1], len(piece)) for piece in np.split(run.t, cuts)]
+        run = each_array(run, np.asarray, t=np.concatenate(pieces))
+    notices.append(RESAMPLED(f"resampled to {resample:.6g} samples a second, as asked", rate=resample))
+    return run, float(resample)
+
+
+def _decided(run: Recording, time: str, notices: list[Notice]) -> tuple[Recording, float | None]:
+    """Return a run without what was not measured anew, and the rate it is to be resampled to; None: it is even."""
     if len(run) < 4 * _NEAR:
         return run, None
     if time == "even":
         return run, None
     run = _measured_anew(run, notices)
     if time == "stamps":
-        step = float(np.median(np.diff(run.t)))
-        return run, 1 / step if step > 0 and _jitter(run.t) > _HARMLESS else None
+        if _jitter(run.t) <= _HARMLESS:
+            return run, None
+        rate = 1 / float(np.median(np.diff(run.t)))
+        notices.append(RESAMPLED(f"resampled to {rate:.6g} samples a second, as asked", rate=rate))
+        return run, rate
     steps = _steps(run)
     again = _repeats(steps)
     step, jitter = float(np.median(steps.stamped)), _jitter(run.t)
@@ -126,9 +152,7 @@ def timed(run: Recording, time: str, notices: list[Notice]) -> tuple[Recording, 
     data = {"share": jitter, "rate": 1 / step, "believed": share, "uncertainty": spread}
     unclear = spread > _SURE
     if share > 0.5 if not unclear else jitter > _WILD:
-        text = (
-            f"time steps vary by {100 * jitter:.2g} %, and positions say so, too: resampled to {1 / step:.6g} a second"
-        )
+        text = f"time steps vary by {100 * jitter:.2g} %, as positions do: resampled to {1 / step:.6g} a second"
         notices.append(RESAMPLED(text, **data))
         return run, 1 / step
     if jitter > _HARMLESS:
@@ -136,6 +160,54 @@ def timed(run: Recording, time: str, notices: list[Notice]) -> tuple[Recording, 
         text = f"time steps vary by {100 * jitter:.2g} %; {said}: taken as even"
         notices.append(TAKEN_AS_EVEN(text, **data))
     return run, None
+
+
+def spread(run: Recording, time: str, notices: list[Notice]) -> Recording:
+    """Return a run whose samples arrived in bursts with even times of its mean rate, and any other as it is."""
+    found = _bursts(run, time)
+    if found is None:
+        return run
+    begins, long, step = found
+    pieces = [piece[0] + step * np.arange(len(piece)) for piece in np.split(run.t, begins[1:][long].tolist())]
+    size = len(run) / len(begins)
+    said = "positions say that samples are even" if time == "auto" else "as asked"
+    text = f"times come in bursts of {size:.2g} samples; {said}: taken as even, {1 / step:.6g} a second"
+    notices.append(BURSTS(text, rate=1 / step, size=size))
+    return each_array(run, np.asarray, t=np.concatenate(pieces))
+
+
+def _bursts(run: Recording, time: str) -> tuple[NDArray[np.intp], NDArray[np.bool_], float] | None:
+    """Return where bursts of even samples begin, whether a pause is before each but the first, and the mean step, s.
+
+    Stamps tell of many gaps. Samples are even where positions move over a gap as far as between any two samples, or,
+    where that is asked for ("even"), if little would be left between the gaps. None: there are no bursts.
+    """
+    steps = np.diff(run.t)
+    if time == "stamps" or len(run) < 4 * _NEAR:
+        return None
+    far = steps > _GAP * float(np.median(steps))
+    number, late = int(np.count_nonzero(far)), float(steps[far].sum())
+    if number < _BURSTS or late < _LATE * float(steps[steps > 0].sum()):
+        return None
+    moved = np.abs(np.nan_to_num(np.diff(run.q, axis=0)))
+    share = np.mean(moved / np.maximum(moved.mean(axis=0), 1e-300), axis=1)
+    within, over = float(share[~far].mean()), float(share[far].mean())
+    longer = late / number / max(float(steps[~far].mean()), 1e-300)
+    even = 0.5 * within < over < min(2.0, math.sqrt(longer)) * within
+    if not even and not (time == "even" and within > 0 and number * _BURST > len(steps)):
+        return None
+    begins = np.concatenate([[0], np.flatnonzero(far) + 1])
+    lasts, sizes = np.diff(run.t[begins]), np.diff(begins)
+    long = steps[far] > _GAP * float(np.median(steps[far]))
+    whole = ~long & (np.arange(number) > 0)  # the first may have begun before the log
+    return begins, long, float(lasts[whole].sum() / sizes[whole].sum())
+
+
+def nothing_left(samples: int, least: int) -> DescriptionError:
+    """Return the error of a recording of which no stretch between gaps has the least number of samples."""
+    text = f"no run has {least} samples in a row; {samples} samples in all"
+    why = "; where samples are even and their times are not, rate=HZ (--rate HZ) or time='even' (--time even) says so"
+    return DescriptionError(text + why * (samples >= least))
 
 
 _Kind = TypeVar("_Kind", bound=AnyRecording)
@@ -171,6 +243,8 @@ def logged_rate(recording: Recording) -> float:
     """Return the rate of a log by its stamps, samples per second; 0 where it has none."""
     steps = np.diff(recording.t)
     step = float(np.median(steps)) if len(steps) else 0.0
+    bursts = _bursts(recording.runs[0], "auto") if len(steps) else None
+    step = step if bursts is None else bursts[2]
     return 1 / step if step > 0 else 0.0
 
 
@@ -217,9 +291,7 @@ def _measured_anew(run: Recording, notices: list[Notice]) -> Recording:
     if not len(lengths) or again.sum() < _MOSTLY * (again.sum() + len(changes)):
         return run
     hold = max(2, round(float(np.median(lengths))))
-    since = rows - np.maximum.accumulate(
-        np.where(fresh, rows, 0)
-    )  # at rest values repeat rightly: one in so many is kept
+    since = rows - np.maximum.accumulate(np.where(fresh, rows, 0))  # at rest they repeat rightly: some are kept
     kept = (since == 0) | (~again & (since % hold == 0))
     text = f"positions are held for {hold} samples: the first of each is kept, {int(kept.sum())} of {len(run)}"
     notices.append(HELD_OUT(text, hold=hold, samples=int(kept.sum()), of=len(run)))
@@ -319,13 +391,29 @@ def unwrapped(q: Array) -> tuple[Array, list[int]]:
     for joint in np.flatnonzero(far):
         good = np.isfinite(q[:, joint])
         steps = np.diff(q[good, joint])
-        turns = np.rint(steps / (2 * math.pi))
-        jumps = (turns != 0) & (np.abs(steps - 2 * math.pi * turns) < _JUMP)
+        jumps = _jumps(steps)
         if jumps.any():
             q = q.copy() if not turned else q
-            q[good, joint] -= 2 * math.pi * np.concatenate([[0.0], np.cumsum(np.where(jumps, turns, 0.0))])
+            q[good, joint] -= np.concatenate([[0.0], np.cumsum(jumps)])
             turned.append(int(joint))
     return q, turned
+
+
+def _jumps(steps: Array) -> Array:
+    """Return what of a joint's steps (N,) is whole turns: what is left is near its neighbours', and smoother.
+
+    A motor may turn far between two samples, and a position that is held does not tell how far.
+    """
+    made, moving = np.zeros(len(steps)), np.flatnonzero(steps)
+    steps = steps[moving]
+    turns = 2 * math.pi * np.rint(steps / (2 * math.pi))
+    rest = steps - turns
+    near = np.median(np.lib.stride_tricks.sliding_window_view(np.pad(rest, 3, mode="reflect"), 7), axis=1)
+    turns[np.abs(rest - near) > _JUMP + np.abs(near)] = 0.0
+    here = (turns[1:] != 0) | (turns[:-1] != 0)
+    before, after = (float(np.abs(np.diff(one))[here].sum()) for one in (steps, steps - turns))
+    made[moving] = turns if after <= 0.5 * before else 0.0
+    return made
 
 
 def fitted_cutoff(recording: AnyRecording, preparation: Mapping[str, Any]) -> float | None:

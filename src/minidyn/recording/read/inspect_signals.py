@@ -60,6 +60,7 @@ SPEEDS = act("recording.speeds", "Measured speeds are not those at which the pos
 _Found = tuple[Kind, str, dict[str, Any]]
 """A kind of notice on one joint, its sentence and its data."""
 
+_BURSTS = 0.05  # gaps, of all steps: more are no pauses
 _NOISY = 0.1  # of an acceleration's size that may be noise
 _WINDOW = 0.05  # s over which speeds are compared: noise of single samples is averaged, motion is not
 _DEGREES = 180 / math.pi
@@ -111,7 +112,7 @@ class StepCheck:
         self._step = 0.0
         self._steps = self._repeated = self._gaps = 0
         self._longest, self._where = 0.0, 0.0
-        self._sum = self._squares = 0.0
+        self._sum = self._squares = self._late = 0.0
 
     def add(self, times: Array) -> None:
         """Take the next times (N,) of the same run, s."""
@@ -125,6 +126,7 @@ class StepCheck:
         gaps = steps > 2.5 * self._step
         self._repeated += int(np.sum(steps == 0))
         self._gaps += int(gaps.sum())
+        self._late += float(steps[gaps].sum())
         if steps.max() > self._longest:
             self._longest, self._where = float(steps.max()), float(times[int(np.argmax(steps))])
         regular = steps[~gaps]
@@ -144,6 +146,10 @@ class StepCheck:
         if self._repeated:
             text = f"{name}: {self._repeated} of {self._steps} samples repeat the time before them"
             found.append(REPEATED(text, file=name, count=self._repeated, of=self._steps))
+        if self._gaps > _BURSTS * self._steps:
+            size, mean = self._steps / self._gaps + 1, (self._sum + self._late) / (self._steps + self._gaps)
+            text = f"{name}: times come in bursts of {size:.2g} samples (step {self._step:.4g} s, mean {mean:.4g} s)"
+            return [*found, JITTER(text, file=name, share=1.0, median=self._step, mean=mean)]
         if self._gaps:
             text = (
                 f"{name}: {self._gaps} gaps in time, the longest {self._longest:.4g} s after t = {self._where:.6g} s "
