@@ -12,6 +12,7 @@ from click.testing import CliRunner
 import minidyn as md
 from conftest import count
 from minidyn.app.cli.main import main
+from minidyn.app.job import Job
 from minidyn.model.parameters import from_body
 
 TOOL = md.Payload(0.0, from_body(3.0, [0.02, 0.0, 0.08], 0.01 * np.eye(3)))
@@ -102,6 +103,35 @@ def test_columns_of_a_log(tmp_path: Path) -> None:
     for wrong, told in (({"joint9": "comp"}, "joint9"), ({"joint2": "camp"}, "camp"), ("comp", "1 columns for 2")):
         with pytest.raises(md.MinidynError, match=told):
             md.read_recording(tmp_path / "fit.csv", robot, known_torque=wrong)
+
+
+def test_what_is_no_torque_is_named(tmp_path: Path) -> None:
+    """Holes by joint and line, functions that fail by what they are called with; nothing at all is as None."""
+    robot = truth("two_link")
+    log = recorded(robot, 1, {}, True)
+
+    def one(q: np.ndarray) -> np.ndarray:
+        return q
+
+    def hole(q: np.ndarray, dq: np.ndarray) -> np.ndarray:
+        return np.where(np.arange(len(q))[:, None] == 7, np.nan, q)
+
+    for function, told in (
+        (one, "takes positions and speeds .* it fails: TypeError"),
+        (lambda q, dq: np.zeros(3), "torques of shape .* are expected, got .3,"),
+        (lambda q, dq: ["a"], "it fails: ValueError"),
+        (hole, "joint 'joint1' is no number at sample 7, t ="),
+    ):
+        with pytest.raises(md.MinidynError, match=told):
+            md.identify(robot, log, known_torque=function, **OPTIONS)
+    nothing = md.identify(robot, log, known_torque={}, **OPTIONS)
+    assert "identify.known_torque" not in [notice.code for notice in nothing.notices]
+    extra = np.where(np.arange(len(log)) == 7, np.nan, 1.0)
+    table = np.column_stack([log.t, log.q, log.tau, extra])
+    np.savetxt(tmp_path / "log.csv", table, delimiter=",", header="t,q1,q2,tau1,tau2,comp", comments="")
+    job = Job.of_files(robot, [str(tmp_path / "log.csv")], known_torque={"joint2": "comp"})
+    with pytest.raises(md.MinidynError, match=r"joint 'joint2' is no number .*1 values of known_torque .* at line 9"):
+        job.identify()
 
 
 def test_it_is_saved_and_exported(tmp_path: Path) -> None:

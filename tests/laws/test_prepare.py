@@ -14,6 +14,7 @@ from minidyn import control
 from minidyn.errors import DescriptionError, ShapeError, Unsupported
 from minidyn.notices import Notice
 from minidyn.recording.prepare.signals import choose_cutoff, derivatives, lowpass, moving_part, noise_gain, spikes
+from minidyn.recording.ready import punctual, ready
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 ROBOT = md.load("ur10e")
@@ -129,6 +130,19 @@ def test_cutoff_follows_motion_noise_and_rate() -> None:
     assert (stated["cutoff"], stated["given"]) == (7.0, True)
     with pytest.raises(ShapeError, match="not below half the sample rate"):
         md.prepare(ROBOT, log(50), cutoff=25.0)
+
+
+def test_a_cutoff_that_nobody_gave_is_not_told_as_given() -> None:
+    """Another log has that of the fit; where a delay is removed, it is the same one, for the same reason."""
+    first = md.prepare(ROBOT, log(50))
+    other = ready(ROBOT, log(50), purpose="validation", preparation=first.info)
+    told = by_code(other)["prepare.cutoff"]
+    assert told.text.startswith(f"low-pass at {first.info['cutoff']:.4g} Hz, as for the fit (")
+    assert told.data["given"] is False
+    again = punctual(ROBOT, log(50), first, 0.004)
+    assert again is not None
+    assert again.info["delay"] == 0.004
+    assert by_code(again)["prepare.cutoff"] == by_code(first)["prepare.cutoff"]
 
 
 @pytest.mark.parametrize(("rate", "cutoff", "order"), [(50.0, 5.0, 4), (50.0, 17.0, 4), (200.0, 20.0, 2)])

@@ -178,6 +178,27 @@ def test_where_torques_are_missing_what_may_be_them_is_named(tmp_path) -> None:
     told = by_code(md.read_recording(path, ROBOT))["recording.no_torques"]
     assert told.data["columns"][-6:] == [f"load{k}" for k in range(1, 7)]
     assert "load6" in told.text
+    with pytest.raises(md.MinidynError, match=r"none \(log.csv: no torques found among load1, .*--currents-as-torque"):
+        md.identify(ROBOT, md.read_recording(path, ROBOT))
+
+
+def test_a_name_twice_in_the_header_is_told_so(tmp_path) -> None:
+    path = table(columns(), tmp_path / "log.csv")
+    path.write_text(path.read_text().replace("q3", "q2", 1))
+    with pytest.raises(DescriptionError, match=r"columns 'q2' and 'q2' may both be q of joint 2: .* the same: rename"):
+        md.read_recording(path, ROBOT)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_an_absurd_rate_is_told(lazy: bool, tmp_path) -> None:
+    """Microseconds in a column that says seconds."""
+    t, q = np.arange(1200) * 4000.0, np.random.default_rng(0).normal(size=(1200, 12))
+    names = ",".join(["t_s", *(f"{signal}{k}" for signal in ("q", "tau") for k in range(1, 7))])
+    np.savetxt(tmp_path / "log.csv", np.column_stack([t, q]), delimiter=",", header=names, comments="")
+    told = by_code(md.read_recording(tmp_path / "log.csv", ROBOT, lazy=lazy))["recording.odd_rate"]
+    assert told.data["rate"] == pytest.approx(1 / 4000)
+    assert "--time-unit" in told.advice
+    assert "recording.odd_rate" not in by_code(md.read_recording(tmp_path / "log.csv", ROBOT, time_unit="us"))
 
 
 def test_a_joint_that_is_not_logged_is_to_be_fixed(tmp_path) -> None:
@@ -480,9 +501,7 @@ def test_faults_name_file_and_line(tmp_path) -> None:
         DescriptionError, match=r"log.csv: line 201 has \d+ cells, expected 19; the file may be cut off"
     ):
         md.read_recording(path, ROBOT)
-    with pytest.raises(
-        DescriptionError, match=r"no time column among q1, .*; time=COLUMN names it, rate=HZ replaces it"
-    ):
+    with pytest.raises(DescriptionError, match=r"no time column among q1, .*; time=COLUMN .* rate=HZ \(--rate\) repl"):
         md.read_recording(table(columns(time=""), tmp_path / "untimed.csv"), ROBOT)
     with pytest.raises(DescriptionError, match="no column 'q_1' for q"):
         md.read_recording(table(columns(), tmp_path / "ok.csv"), ROBOT, q=["q_1"])

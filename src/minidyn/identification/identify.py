@@ -152,7 +152,7 @@ def identify(
     log = as_recording(recording, robot, executor=executor, on_error=on_error, keep=keep)
     notices = require_meaning(robot, log, anyway)
     log, own = sketched(log, robot.joint_names), None
-    if known_torque is not None or KNOWN_TORQUE in getattr(log, "telemetry", ()):
+    if known_torque not in (None, {}) or KNOWN_TORQUE in getattr(log, "telemetry", ()):
         log, own = without_known(known_torque, robot, log)
     poses = resting_poses(robot, log) if base is None or base.model == "gravity" else None
     if flexibility is not None:

@@ -90,9 +90,23 @@ class KnownTorque:
         else:
             if piece.dq is None:
                 raise MinidynError(f"known torque {name!r} needs speeds: prepare the recording")
-            found = np.asarray(part(np.asarray(piece.q), np.asarray(piece.dq)), dtype=float)
-        if found.shape != shape or not np.all(np.isfinite(found)):
-            raise ShapeError(f"known torque {name!r}: expected finite numbers of shape {shape}, got {found.shape}")
+            try:
+                found = np.asarray(part(np.asarray(piece.q), np.asarray(piece.dq)), dtype=float)
+            except (TypeError, ValueError, IndexError) as error:
+                raise WrongArgument(
+                    f"known torque {name!r}: the function takes positions and speeds {shape} and returns torques of "
+                    f"that shape; called so, it fails: {type(error).__name__}: {error}"
+                ) from error
+        if found.shape != shape:
+            raise ShapeError(
+                f"known torque {name!r}: torques of shape {shape}, samples and joints, are expected, got {found.shape}"
+            )
+        if not np.all(np.isfinite(found)):
+            row, joint = (int(k) for k in np.argwhere(~np.isfinite(found))[0])
+            raise ShapeError(
+                f"known torque {name!r}: that of joint {piece.joint_names[joint]!r} is no number at sample {row}, t = "
+                f"{piece.t[row]:.6g} s; fill such holes, or leave those samples out"
+            )
         return found
 
     def off(self, robot: Robot, log: AnyRecording) -> Recording:

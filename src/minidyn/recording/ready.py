@@ -132,10 +132,8 @@ def prepare(
         raise errors.UnknownName("time", time, TIMES)
     if rate is not None and time == "stamps":
         raise errors.WrongArgument("rate=... says that samples are even, time='stamps' that they are not: give one")
-    strength = segments.Settings.outliers if outliers is None or outliers is True else float(outliers)
-    wish = segments.Settings(
-        cutoff or 0.0, order, decimate, differentiate, trim, strength, period, rate, resample, time
-    )
+    above = segments.Settings.outliers if outliers is None or outliers is True else float(outliers)
+    wish = segments.Settings(cutoff or 0.0, order, decimate, differentiate, trim, above, period, rate, resample, time)
     raw = told_as_asked(sketched(raw, robot.joint_names), time)
     same = raw.joint_names == robot.joint_names or not set(raw.joint_names) & set(robot.joint_names)
     known = robot if same else None  # whose joints the columns are
@@ -184,8 +182,7 @@ def _in_memory(recording: Recording, wish: segments.Settings, delay: float | Non
             "trim=False"
         )
     used = sum(len(arrays["t"]) for arrays in made)
-    step = settings.every(whole[0].rate)
-    notices.append(samples_left(used, len(recording), step, notices))
+    notices.append(samples_left(used, len(recording), settings.every(whole[0].rate), notices))
     if marked:
         text = f"spikes or holes (telemetry outliers) are bridged: {marked} sample{'s' if marked > 1 else ''}"
         notices.append(SPIKES(text, count=marked))
@@ -216,7 +213,9 @@ def punctual(robot: Robot, log: AnyRecording, data: AnyRecording, delay: float) 
         return None
     if not log.prepared:
         options = {name: data.info[name] for name in ("cutoff", "time") if name in data.info}
-        return prepare(robot, in_robot_order(robot, log), delay=delay, **cast(dict[str, Any], options))
+        made = prepare(robot, in_robot_order(robot, log), delay=delay, **cast(dict[str, Any], options))
+        told = {one.code: one for one in data.notices if one.code == segments.CUTOFF.code}  # with its reason
+        return replace(made, notices=tuple(told.get(one.code, one) for one in made.notices))
     return segments.moved_torques(data, delay)
 
 
@@ -279,7 +278,8 @@ def ready(
     """
     ordered = in_robot_order(robot, recording.load() if in_memory else recording, name=name)
     if tau and "tau" not in ordered.signals:
-        raise MinidynError(f"{purpose} needs measured torques; {name} has none")
+        found = [f" ({one.text}. {one.advice})" for one in ordered.notices if one.code == "recording.no_torques"]
+        raise MinidynError(f"{purpose} needs measured torques; {name} has none{''.join(found)}")
     made = ordered
     delay = float((preparation or {}).get("delay") or 0.0)
     if delay and tau and isinstance(made, Recording) and made.prepared and "delay" not in made.info:
@@ -302,8 +302,7 @@ def _prepared(
     wish: dict[str, Any] = {"decimate": 1, "trim": False} if every_sample else {}
     if preparation:
         delay = float(preparation.get("delay") or 0.0)
-        if delay:
-            recording = recording.load()  # torques are moved in memory alone, as they were for the fit
+        recording = recording.load() if delay else recording  # torques are moved in memory alone, as for the fit
         wish |= {"cutoff": fitted_cutoff(recording, preparation), "delay": delay or None}
         wish |= {"time": preparation["time"]} if "time" in preparation else {}
     made = prepare(robot, recording, **wish)

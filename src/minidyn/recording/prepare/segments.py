@@ -22,7 +22,7 @@ from minidyn.model.drives import PLAIN
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, look
 from minidyn.recording.lazy import concatenate
-from minidyn.recording.prepare.signals import Band, choose_cutoff, derivatives, lowpass, spikes, unexplained
+from minidyn.recording.prepare.signals import Band, FitCutoff, choose_cutoff, derivatives, lowpass, spikes, unexplained
 from minidyn.recording.prepare.times import UNWRAPPED, even_times, spread, timed, unwrapped
 from minidyn.recording.recording import SIGNALS, Recording, each_array
 
@@ -247,8 +247,10 @@ def settled(
     if wish.cutoff:
         if wish.cutoff >= 0.49 * slowest:
             raise ShapeError(f"cutoff: {wish.cutoff:.4g} Hz is not below half the sample rate, {slowest:.6g} Hz")
-        text = f"low-pass at {wish.cutoff:.4g} Hz, as given (order {wish.order}, zero phase)"
-        notices.append(CUTOFF(text, cutoff=wish.cutoff, given=True, order=wish.order))
+        given = not isinstance(wish.cutoff, FitCutoff)
+        whose = "as given" if given else "as for the fit"
+        text = f"low-pass at {wish.cutoff:.4g} Hz, {whose} (order {wish.order}, zero phase)"
+        notices.append(CUTOFF(text, cutoff=float(wish.cutoff), given=given, order=wish.order))
         return wish, band
     band = band if robot is None else _judged(robot, parts, band, wish)
     text = (
@@ -365,7 +367,7 @@ def recording_of(arrays: Mapping[str, Array], joint_names: Sequence[str], **more
 def facts(settings: Settings, band: Band, parts: Sequence[Segment], used: int, logged: float) -> dict[str, object]:
     """Return what was done, as numbers; `logged` is the rate of the log, samples per second."""
     return {
-        "cutoff": settings.cutoff,
+        "cutoff": float(settings.cutoff),
         "order": settings.order,
         "rate": parts[0].rate,
         "logged_rate": logged,

@@ -38,6 +38,10 @@ _BLOCKS = 6  # of time, each held out once
 _OPEN = 1e-9  # of the largest eigenvalue: combinations that the motion does not show
 
 
+class FitCutoff(float):
+    """A cut-off that nobody gave: that of an earlier preparation."""
+
+
 @dataclass(frozen=True)
 class Band:
     """What the spectra of the positions say: of the moving joints the largest `motion` and the median `noise`."""

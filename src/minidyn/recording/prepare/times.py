@@ -29,6 +29,7 @@ from minidyn.arrays import Array, refuse_beyond_memory
 from minidyn.errors import DescriptionError
 from minidyn.notices import Notice, info, look
 from minidyn.recording.lazy import AnyRecording
+from minidyn.recording.prepare.signals import FitCutoff
 from minidyn.recording.recording import Recording, each_array
 
 HELD_OUT = info(
@@ -421,4 +422,4 @@ def fitted_cutoff(recording: AnyRecording, preparation: Mapping[str, Any]) -> fl
     cutoff = float(preparation.get("cutoff") or 0.0)
     rate = float(preparation.get("logged_rate") or preparation.get("rate") or 0.0)
     head = next(recording.tiles(_HEAD), None) if cutoff else None
-    return cutoff if head is not None and rate and abs(logged_rate(head) / rate - 1) < 0.1 else None
+    return FitCutoff(cutoff) if head is not None and rate and abs(logged_rate(head) / rate - 1) < 0.1 else None

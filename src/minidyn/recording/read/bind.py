@@ -30,7 +30,7 @@ CURRENTS = look(
 NO_TORQUES = look(
     "recording.no_torques",
     "No columns of torques were found; a model cannot be identified without them.",
-    "Name the columns: tau=...",
+    "Name them: tau=... (--mapping FILE). Motor currents need drive_gain, too, or --currents-as-torque.",
 )
 CONVERTED = look(
     "recording.units_converted",
@@ -99,20 +99,18 @@ def bind(table: LogTable, given: SignalMap, robot: Robot | None) -> Binding:
         notices.append(COLUMNS(f"{table.path.name}: {shown}", file=table.path.name, **taken))
     if not table.own and "tau" in signals and given.drive_gain is None:
         notices += _currents(table, signals["tau"], given, guesses.get("tau", ()), known)
-    if "tau" not in signals and given.tau is not False:
-        left = [name for name in table.names if not any(name in columns for columns in signals.values())]
-        text = f"{table.path.name}: no torques found{f' among {_short(left)}' if left else ''}"
-        notices.append(NO_TORQUES(text, file=table.path.name, columns=left))
     units = {} if table.own or given.units is not None else _units(table, signals, known, notices)
     time, unit = _time(table, given, notices)
+    if "tau" not in signals and given.tau is not False:
+        left = [name for name in table.names if name not in {*time, *sum(signals.values(), ())}]
+        text = f"{table.path.name}: no torques found{f' among {_short(left)}' if left else ''}"
+        notices.append(NO_TORQUES(text, file=table.path.name, columns=left))
     run = _one(table, given.run, "run") if given.run else "run" if "run" in table.names else ""
     telemetry = telemetry_columns(table.names, table.own)
     if given.wrench is not None:
         telemetry[WRENCH] = tuple(_explicit(table, given.wrench, WRENCH, known))
         if len(telemetry[WRENCH]) != 6:
-            raise DescriptionError(
-                f"{table.path}: wrench: expected six columns (forces, moments), got {given.wrench!r}"
-            )
+            raise DescriptionError(f"{table.path}: wrench: six columns (forces, moments) needed, got {given.wrench!r}")
     if given.known_torque is not None:
         telemetry[KNOWN_TORQUE] = _of_joints(table, KNOWN_TORQUE, given.known_torque, keys, names, chosen, known)
     if given.command is not None:
@@ -216,9 +214,11 @@ def _one_a_joint(table: LogTable, columns: Sequence[ColumnName]) -> dict[Key, st
     for joint, several in of_joint.items():
         exact = [column for column in several if str(joint) in column.column] if isinstance(joint, str) else []
         if len(several) > 1 and len(exact) != 1:
+            said = [table.repeated.get(column.column, column.column) for column in several]
+            why = "are the same: rename one" if len(set(said)) == 1 else "differ in case or punctuation alone"
             raise DescriptionError(
-                f"{table.path}: columns {' and '.join(repr(column.column) for column in several)} may both be "
-                f"{several[0].signal} of joint {joint!r}: their names differ in case or punctuation alone. "
+                f"{table.path}: columns {' and '.join(map(repr, said))} may both be "
+                f"{several[0].signal} of joint {joint!r}: their names {why}. "
                 f"{several[0].signal}=[...] names the columns that are meant"
             )
         of_joint[joint] = exact or several
@@ -414,9 +414,8 @@ def _time(table: LogTable, given: SignalMap, notices: list[Notice]) -> tuple[tup
             notices.append(TIME_UNUSED(text, file=table.path.name, column=columns[0]))
         return (), ""
     if not columns:
-        raise DescriptionError(
-            f"{table.path}: no time column among {_short(table.names, 8)}; time=COLUMN names it, rate=HZ replaces it"
-        )
+        text = f"{table.path}: no time column among {_short(table.names, 8)}"
+        raise DescriptionError(f"{text}; time=COLUMN names it, rate=HZ (--rate) replaces it")
     return columns, unit
 
 

@@ -79,6 +79,7 @@ class CsvTable(LogTable):
         if len(names) > WIDEST:
             raise DescriptionError(f"{path}: {len(names)} columns; logs are read up to {WIDEST}, leave out some")
         self.names = _unique(names)
+        self.repeated = {new: name for new, name in zip(self.names, names) if name and new != name}
         if has_header:
             self._recognise()
         row = self._split("".join(lines[1:2] if has_header else lines[:1]))

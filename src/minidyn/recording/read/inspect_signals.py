@@ -14,7 +14,7 @@ from minidyn.model.robot import Robot
 from minidyn.notices import Kind, Notice, act, look
 from minidyn.recording.prepare.times import JITTER
 from minidyn.recording.read.tables import TIME_SORTED
-from minidyn.recording.recording import Recording
+from minidyn.recording.recording import KNOWN_TORQUE, Recording
 
 TIME_RESTARTS = look("recording.time_restarts", "Time begins anew within a file; a new run begins there.")
 TIME_STANDS = act(
@@ -24,6 +24,11 @@ REPEATED = look(
     "recording.repeated_times",
     "Samples have the time of the sample before them.",
     "Where the logger wrote samples twice they are left out by preparation; else give the rate.",
+)
+ODD_RATE = look(
+    "recording.odd_rate",
+    "By its times a log has less than one sample a second, or more than 100,000.",
+    "The time column may be in another unit: time_unit='us' (--time-unit us) or rate=HZ (--rate HZ) says so.",
 )
 GAPS = look(
     "recording.gaps", "Times have gaps: samples were lost while recording.", "Check the logger if there are many."
@@ -143,6 +148,9 @@ class StepCheck:
         if not self._steps or not self._step:
             return [TIME_STANDS(f"{name}: time stands still", file=name)] if self._repeated else []
         found = []
+        if self._step > 100 or (self._step > 1 and self._steps >= 1000) or self._step < 1e-5 * (1 - 1e-6):
+            text = f"{name}: {1 / self._step:.3g} samples a second (a step is {self._step:.3g} s), by its time column"
+            found.append(ODD_RATE(text, file=name, rate=1 / self._step))
         if self._repeated:
             text = f"{name}: {self._repeated} of {self._steps} samples repeat the time before them"
             found.append(REPEATED(text, file=name, count=self._repeated, of=self._steps))
@@ -173,8 +181,9 @@ def inspect_values(recording: Recording, robot: Robot | None, place: Callable[[i
     The robot's limits distinguish degrees from radians; `place` says where a sample stands in the file called `name`.
     """
     found: list[Notice] = []
-    for signal in recording.signals:
-        bad = ~np.isfinite(getattr(recording, signal))
+    known = {name: values for name, values in recording.telemetry.items() if name == KNOWN_TORQUE}
+    for signal, values in {**{name: getattr(recording, name) for name in recording.signals}, **known}.items():
+        bad = ~np.isfinite(values)
         if bad.any():
             row, column = (int(k) for k in np.argwhere(bad)[0])
             count, joint = int(bad.sum()), recording.joint_names[column]

@@ -374,7 +374,7 @@ def _bound(table: LogTable, given: SignalMap, robot: Robot | None) -> _Source:
     if first is None:
         raise DescriptionError(f"{table.path}: no samples; the file has no rows")
     if given.rate is None and not binding.time:
-        raise DescriptionError(f"{table.path}: time: expected the name of a column, found none; name it, or give rate")
+        raise DescriptionError(f"{table.path}: no time column; name it (time=COLUMN), or give rate=HZ (--rate)")
     if given.rate is None:
         values = first[binding.time[0]]
         stated = "" if table.own and not given.time_unit and _not_seconds(values) else binding.time_unit

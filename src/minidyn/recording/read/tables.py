@@ -69,6 +69,7 @@ class LogTable(ABC):
     own: bool = False  # whether names are exact and times seconds: files minidyn wrote, and bags
     # of a file without columns: what each column was there, and by further keys what else is to be shown (a topic)
     labels: Mapping[str, str] = MappingProxyType({})
+    repeated: Mapping[str, str] = MappingProxyType({})  # columns whose names the file has before: that name
     row: str = "row"  # what messages call one
     _rows: int
 
