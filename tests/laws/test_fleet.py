@@ -223,6 +223,17 @@ def test_one_robot_is_no_fleet() -> None:
         md.identify_fleet(type_of(TWO), {"arm0": logs()[0]})
 
 
+def test_times_of_raw_logs_are_taken_as_asked() -> None:
+    log = logs()[0]
+    jitter = 0.1 * np.median(np.diff(log.t)) * np.random.default_rng(0).uniform(-1, 1, len(log))
+    raw = Logs("r0", (("", md.Recording(log.t + jitter, log.q, log.tau, joint_names=log.joint_names)),))
+    for times, told in (("stamps", True), ("even", False)):
+        found = reduced(type_of(TWO), base_of(TWO), raw, "stop", {"time": times})
+        assert ("prepare.resampled" in [notice.code for notice in found.notices]) == told
+    with pytest.raises(md.MinidynError, match="evn"):
+        md.identify_fleet(type_of(TWO), {"a": log, "b": log}, times="evn")
+
+
 OPTIONS = {"friction": TERMS, "sign_width": 0.05, "consistent": False}
 
 
@@ -283,7 +294,7 @@ def test_a_fleet_that_was_killed_goes_on(
 ) -> None:
     made, read, deadly = reduced, [], 2
 
-    def counted(robot: md.Robot, base: md.BaseMap, logs: Logs, on_error: str) -> Member:
+    def counted(robot: md.Robot, base: md.BaseMap, logs: Logs, on_error: str, *more: None) -> Member:
         if len(read) == deadly:
             raise KeyboardInterrupt
         read.append(logs.name)

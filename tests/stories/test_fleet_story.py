@@ -68,6 +68,9 @@ def test_from_logs_to_the_report(data: Path, tmp_path: Path) -> None:
     assert "b" not in page.tags
     assert {"svg", "table"} <= page.tags
     assert "friction of joint 'joint2'" in page.text
+    result = run("fleet", *arguments, "--time", "stamps", "--rate", "100")
+    assert result.exit_code != 0
+    assert "give one" in str(result.output) + str(result.exception)
 
 
 def test_a_robot_whose_logs_are_broken_is_named(data: Path, tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from minidyn.identification.identify import DEFAULT_FRICTION, check_options, lif
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, look
 from minidyn.recording.lazy import ON_ERROR, AnyRecording
+from minidyn.recording.prepare.times import TIMES
 from minidyn.recording.read.read import Paths
 
 _FOLDS = 5
@@ -70,6 +71,7 @@ def identify_fleet(
     level: float = 0.05,
     on_error: str = "stop",
     keep: str | os.PathLike[str] | None = None,
+    times: str = "auto",
     **reading: Any,
 ) -> Fleet:
     """Identify robots of one type: links that all share, friction, offsets and drive gains of each, and who differs.
@@ -92,6 +94,7 @@ def identify_fleet(
             notices name them.
         keep: Folder for what is known of each robot whose logs are on disk: the same call, after it was killed, does
             not read them again. Files there are named by a hash of settings and of names, contents and times of logs.
+        times: When samples of raw logs were taken, as `time` of :func:`minidyn.prepare`: "auto", "stamps" or "even".
         **reading: Options of :func:`minidyn.read_recording` for paths.
 
     Returns:
@@ -110,6 +113,11 @@ def identify_fleet(
         raise MinidynError(f"level: expected a probability between 0 and 1, got {level!r}")
     if on_error not in ON_ERROR:
         raise UnknownName("on_error", on_error, ON_ERROR)
+    if times not in TIMES:
+        raise UnknownName("times", times, TIMES)
+    if times == "stamps" and reading.get("rate") is not None:
+        raise WrongArgument("rate=... (--rate) says that samples are even, stamps (--time) that they are not: give one")
+    preparation = None if times == "auto" else {"time": times}
     check_options(friction=friction)
     kind, prior = as_robot(robot), as_prior(prior)
     kind.find_frame(link)
@@ -122,10 +130,12 @@ def identify_fleet(
     def asked(few: Sequence[str]) -> tuple[FrictionChoice, AnyRecording, list[Member], list[Notice], Comparison, Array]:
         """Return all robots with the friction that logs of a few of them show, compared."""
         several = [Given(name, names[name]) for name in few]
-        choice, sample = chosen_friction(kind, several, friction, rotor_inertia, sign_width, on_error, reading)
+        choice, sample = chosen_friction(
+            kind, several, friction, rotor_inertia, sign_width, on_error, reading, preparation
+        )
         members, lost = list[Member](), list[Notice]()
         given = (Given(name, value) for name, value in names.items())
-        for found in members_of(choice.robot, choice.base, given, executor, on_error, reading, keep):
+        for found in members_of(choice.robot, choice.base, given, executor, on_error, reading, keep, preparation):
             if isinstance(found, Member):
                 members.append(found)
             else:

@@ -27,6 +27,7 @@ _FLEET = "app.fleet:identify_fleet"
 @options.keep_option(
     _FLEET, "what is known of each robot: the same call, after it was killed, does not read its logs again."
 )
+@options.time_option
 @options.read_options
 @options.engine_options
 @options.json_option
@@ -50,7 +51,11 @@ def fleet(
     target = check_folder(output)
     check_outputs([target / name for name in FILES], inputs)
     kind = told(load(robot))
-    more |= {"friction": friction_terms(more["friction"]), "prior": False if prior == "none" else prior}
+    more |= {
+        "times": more.pop("time"),
+        "friction": friction_terms(more["friction"]),
+        "prior": False if prior == "none" else prior,
+    }
     with progress(f"identifying robots of type {kind.name}"):
         found = identify_fleet(kind, list(logs), executor, **options.given(more))
     with progress(f"writing {target}"), new_folder(target, inputs=inputs, ours=True) as folder:

@@ -291,6 +291,15 @@ def read_options(command: F) -> F:
     return command
 
 
+def time_option(command: F) -> F:
+    """Add the option that says when samples were taken, `time` of :func:`minidyn.prepare`."""
+    return click.option(
+        "--time",
+        type=OneOf(lambda: constant("recording.prepare.times", "TIMES"), "how"),
+        help="When samples were taken: as stamped (stamps), evenly (even), as positions show (auto, the default).",
+    )(command)
+
+
 def log_options(command: F) -> F:
     """Add the options that say how logs are read and prepared; `Job.of_files` takes them all."""
     for option in (
@@ -310,11 +319,7 @@ def log_options(command: F) -> F:
             type=click.FloatRange(min=0.0, min_open=True),
             help="Interpolate to so many samples per second. Default: where samples are truly uneven.",
         ),
-        click.option(
-            "--time",
-            type=OneOf(lambda: constant("recording.prepare.times", "TIMES"), "how"),
-            help="When samples were taken: as stamped (stamps), evenly (even), as positions show (auto, the default).",
-        ),
+        time_option,
     ):
         command = option(command)
     return read_options(command)

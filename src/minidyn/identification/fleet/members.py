@@ -97,6 +97,7 @@ def chosen_friction(
     sign_width: ArrayLike | None,
     on_error: str,
     reading: Mapping[str, Any],
+    preparation: Mapping[str, Any] | None = None,
 ) -> tuple[FrictionChoice, AnyRecording]:
     """Return the friction terms of the type, and the data of a few robots that chose them."""
     model = starting_model(kind, friction, rotor_inertia, sign_width)
@@ -104,7 +105,7 @@ def chosen_friction(
     for one in given:
         try:
             log = open_logs(one.name, one.value, kind, on_error, **reading).dated[0][1]
-            data = ready(model, log, purpose="identification", once=True)
+            data = ready(model, log, purpose="identification", preparation=preparation, once=True)
             parts.append(data.thinned(max(1, len(data) // _ENOUGH)))
         except (MinidynError, OSError) as error:  # it is named when its turn comes
             failed.append(f"robot {one.name!r}: {error}")
@@ -125,10 +126,12 @@ def members_of(
     on_error: str = "stop",
     reading: Mapping[str, Any] = MappingProxyType({}),
     keep: str | os.PathLike[str] | None = None,
+    preparation: Mapping[str, Any] | None = None,
 ) -> Iterator[Member | Notice]:
     """Yield what is known of each robot, in order; of one that fails a notice, where that is skipped."""
-    store = None if keep is None else _Store.of(robot, base, reading, keep)
-    task = partial(_member, robot, base, dict(reading), store, on_error=on_error)
+    asked = {**reading, "preparation": dict(preparation)} if preparation else reading
+    store = None if keep is None else _Store.of(robot, base, asked, keep)
+    task = partial(_member, robot, base, dict(reading), store, on_error=on_error, preparation=preparation)
     if executor is None:
         for one in given:
             yield _kept(one.name, on_error, partial(task, one, 0, None))
@@ -167,12 +170,14 @@ def _member(
     progress: Any,
     *,
     on_error: str,
+    preparation: Mapping[str, Any] | None = None,
 ) -> Member:
     """Open the logs of one robot and reduce them; this runs where they are read."""
     place = None if store is None else store.place(given)
     found = None if place is None else _loaded(place, given.name)
     if found is None:
-        found = reduced(robot, base, open_logs(given.name, given.value, robot, on_error, **reading), on_error)
+        logs = open_logs(given.name, given.value, robot, on_error, **reading)
+        found = reduced(robot, base, logs, on_error, preparation)
         if place is not None and not found.left_out:  # another call may ask to stop there
             _save(found, place)
     return found
@@ -239,7 +244,9 @@ def _loaded(place: Path, name: str) -> Member | None:
         return None
 
 
-def reduced(robot: Robot, base: BaseMap, logs: Logs, on_error: str = "stop") -> Member:
+def reduced(
+    robot: Robot, base: BaseMap, logs: Logs, on_error: str = "stop", preparation: Mapping[str, Any] | None = None
+) -> Member:
     """Return what one robot says; with on_error "skip" a day that cannot be read is left out, if there are others."""
     notices, dates, memory, covariances = dict.fromkeys(logs.notices), list[str](), list[float](), list[Array]()
     fits, failures = list[Fit](), list[DescriptionError]()
@@ -247,7 +254,8 @@ def reduced(robot: Robot, base: BaseMap, logs: Logs, on_error: str = "stop") -> 
         for date, log in logs.dated:
             try:
                 told = require_meaning(robot, log, False)
-                data = ready(robot, log, purpose="identification", name=f"the recording of robot {logs.name!r}")
+                whose = f"the recording of robot {logs.name!r}"
+                data = ready(robot, log, purpose="identification", preparation=preparation, name=whose)
                 found = fit(robot, base, data, "wls", allow_open=True)
                 covariance = covariance_of(found, data)[0]
             except DescriptionError as error:
