@@ -278,8 +278,9 @@ def ready(
     """
     ordered = in_robot_order(robot, recording.load() if in_memory else recording, name=name)
     if tau and "tau" not in ordered.signals:
-        found = [f" ({one.text}. {one.advice})" for one in ordered.notices if one.code == "recording.no_torques"]
-        raise MinidynError(f"{purpose} needs measured torques; {name} has none{''.join(found)}")
+        told = [one for one in ordered.notices if one.code == "recording.no_torques" and one.data["columns"]]
+        why = "".join(f" ({one.text}. {one.advice})" for one in told)
+        raise MinidynError(f"{purpose} needs measured torques; {name} has none{why}")
     made = ordered
     delay = float((preparation or {}).get("delay") or 0.0)
     if delay and tau and isinstance(made, Recording) and made.prepared and "delay" not in made.info:

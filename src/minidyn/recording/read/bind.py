@@ -101,11 +101,11 @@ def bind(table: LogTable, given: SignalMap, robot: Robot | None) -> Binding:
         notices += _currents(table, signals["tau"], given, guesses.get("tau", ()), known)
     units = {} if table.own or given.units is not None else _units(table, signals, known, notices)
     time, unit = _time(table, given, notices)
+    run = _one(table, given.run, "run") if given.run else "run" if "run" in table.names else ""
     if "tau" not in signals and given.tau is not False:
-        left = [name for name in table.names if name not in {*time, *sum(signals.values(), ())}]
+        left = [name for name in table.names if name not in {*time, run, *sum(signals.values(), ())}]
         text = f"{table.path.name}: no torques found{f' among {_short(left)}' if left else ''}"
         notices.append(NO_TORQUES(text, file=table.path.name, columns=left))
-    run = _one(table, given.run, "run") if given.run else "run" if "run" in table.names else ""
     telemetry = telemetry_columns(table.names, table.own)
     if given.wrench is not None:
         telemetry[WRENCH] = tuple(_explicit(table, given.wrench, WRENCH, known))
