@@ -236,6 +236,8 @@ def test_motors_that_turn_far_between_samples_are_unwrapped(effect: str, tmp_pat
     np.savetxt(tmp_path / "log.csv", table, delimiter=",", header="t,q1,q2,tau1,tau2", comments="", fmt="%.12g")
     found = md.read_recording(tmp_path / "log.csv", gear_ratio=100.0)
     np.testing.assert_allclose(found.q, true, atol=1e-9)
+    with pytest.raises(DescriptionError, match=r"log\.csv: motor angles jump by 2π; lazy=False"):
+        md.read_recording(tmp_path / "log.csv", gear_ratio=100.0, lazy=True)
 
 
 def test_jumps_that_are_no_turns_stay() -> None:

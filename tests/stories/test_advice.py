@@ -46,6 +46,7 @@ _TRIED = {  # a value for each option that advice may name
     "--method": "wls",
     "--dt": "0.001",
     "--use-ddq": "",
+    "--currents-as-torque": "",
     "--prior": "none",
 }
 

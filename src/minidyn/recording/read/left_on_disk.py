@@ -16,12 +16,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from minidyn import __version__
-from minidyn.arrays import Array
+from minidyn.arrays import Array, side_by_side
 from minidyn.errors import DescriptionError
 from minidyn.notices import Notice, info
 from minidyn.recording.lazy import LazyRecording
+from minidyn.recording.prepare.times import unwrapped
 from minidyn.recording.read.bind import Binding
 from minidyn.recording.read.inspect_signals import StepCheck
+from minidyn.recording.read.mapping import Conversion
 from minidyn.recording.read.places import content_of
 from minidyn.recording.read.tables import Columns, LogTable
 from minidyn.recording.recording import SIGNALS, Recording
@@ -43,6 +45,11 @@ class Source(Protocol):
     @property
     def binding(self) -> Binding:
         """Which column is what."""
+        ...
+
+    @property
+    def convert(self) -> Conversion:
+        """To SI and to the joint side."""
         ...
 
     @property
@@ -88,8 +95,13 @@ def on_disk(scanned: Sequence[tuple[Source, Scan]], notices: Sequence[Notice]) -
 
 
 def scan(source: Source) -> Scan:
-    """Read the times of a log."""
+    """Read the times of a log; motor angles that wrap are refused: what is read of it begins anywhere."""
     binding, path = source.binding, source.table.path
+    if source.convert.motion is not None and "q" in source.convert.on_motor:
+        angles = binding.signals["q"]
+        head = next(source.table.batches(angles, 1 << 16, 0, 1 << 16))
+        if unwrapped(side_by_side([head[name] for name in angles]) * source.convert.scale["q"])[1]:
+            raise DescriptionError(f"{path}: motor angles jump by 2π; lazy=False (--no-lazy) unwraps them")
     names = [*binding.time, *([binding.run] if binding.run else [])]
     if not names:
         return [0], source.table.count(), []
