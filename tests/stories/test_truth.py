@@ -84,6 +84,22 @@ def test_friction_neither_hides_a_delay_nor_looks_like_one(
         assert np.linalg.norm(estimate.predict(case.test) - case.exact) < 0.004 * np.linalg.norm(case.exact)
 
 
+@pytest.mark.parametrize("name", ["puma4", "scara"])
+def test_sharp_friction_does_not_make_a_delay_look_smaller(name: str) -> None:
+    plain = md.load(name).with_drives(True, truth.PLAIN)
+    sizes = {"Ia": 0.3, "Fv": 4.0, "Fc": 4.0, "Fo": 0.4}
+    phi = np.array(plain.parameters)
+    for column in plain.layout.columns:
+        if column.symbol in sizes:
+            phi[column.index] = sizes[column.symbol] * 0.75**column.joint
+    motion, t = md.trajectory.fourier(name, seed=5), np.arange(16_000) / 1000
+    q, tau = motion(t)[0], md.inverse_dynamics(plain.with_parameters(phi), *motion(t - 0.005))
+    tau += 0.01 * np.sqrt(np.mean(tau**2, axis=0)) * np.random.default_rng(5).normal(size=tau.shape)
+    late = md.Recording(t, np.round(q / 2e-5) * 2e-5, tau, joint_names=plain.joint_names)
+    estimate = md.identify(name, late, consistent=False)
+    assert estimate.settings["preparation"].get("delay", 0.0) == pytest.approx(0.005, abs=5e-4)
+
+
 def test_noise_of_accelerations_does_not_make_a_delay_look_smaller(tmp_path: Path) -> None:
     case, log = late_case("two_arm", "none", 308, 0.012, tmp_path)  # slow, so that accelerations are small
     kept = md.prepare(case.log.file, log, delay=0.0)

@@ -379,7 +379,7 @@ def _friction_lacking(robot: Robot, q: Array, dq: Array) -> Array:
 def _near_reversals(robot: Robot, recording: Recording) -> NDArray[np.bool_]:
     """Return whether a drive that acts on a joint is near a reversal or a rest, sample by sample (N, n).
 
-    After it friction takes some travel to be what it was; before and after it, the low-pass of the torque spreads it.
+    After it friction takes some travel to be what it was; what a low-pass spreads on one side alone looks like a delay.
     """
     cutoff, joints = recording.info.get("cutoff"), range(len(robot.joints))
     spread = _SPREAD_BY / cutoff if isinstance(cutoff, int | float) and cutoff > 0 else 0.0
@@ -389,9 +389,9 @@ def _near_reversals(robot: Robot, recording: Recording) -> NDArray[np.bool_]:
         for joint, path in enumerate(drive_paths(robot, recording.q[begin:end], joints).T):
             turns = np.flatnonzero(np.diff(np.sign(np.diff(path)))) + 1
             passed = np.searchsorted(turns, np.arange(len(path)), side="right")
-            last, following = np.append(0, turns)[passed], np.append(t[turns], np.inf)[passed]
-            turned = np.abs(path - path[last]) < min(_TURNED, _SHORT * float(np.ptp(path)))
-            near[begin:end, joint] = turned | (t - t[last] < spread) | (following - t < spread)
+            short = min(_TURNED, _SHORT * float(np.ptp(path)))
+            for turn in np.append(0, turns)[passed], np.append(turns, len(path) - 1)[passed]:
+                near[begin:end, joint] |= (np.abs(path - path[turn]) < short) | (np.abs(t - t[turn]) < spread)
     acting = [[own for own in joints if joint in drive_ratios(robot, own)] for joint in robot.independent]
     return np.stack([near[:, own].any(axis=1) for own in acting], axis=1)
 
