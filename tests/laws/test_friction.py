@@ -425,6 +425,26 @@ def test_terms_are_chosen_where_they_are_and_not_elsewhere() -> None:
         assert validation.relative_error < 0.02
 
 
+@pytest.mark.parametrize("term", ["load", "ripple1"])
+def test_the_right_terms_by_name_are_as_good_as_chosen_ones(term) -> None:
+    """Widths are chosen with the friction of the load, and waves of gears do not ask for another low-pass."""
+    orders = {"ripple_order": [60, 70, 80, 90, 100, 110]} if term == "ripple1" else {}
+    truth, t = md.load("ur10e").with_drives(True, (*PLAIN, term), **orders), np.arange(6000) / 250
+    sizes = {"Ia": 0.3, "Fv": 4.0, "Fc": 4.0, "Fo": 0.4, "Fl": 0.1, "Wa": 2.0, "Wb": 1.0}
+    values = np.array(truth.parameters)
+    for column in truth.layout.columns:
+        if column.symbol in FRICTION.values() or column.symbol == "Ia":
+            values[column.index] = sizes.get(column.symbol, 0.4) * 0.75**column.joint
+    q, dq, ddq = md.trajectory.fourier(truth, seed=1)(t)
+    tau = md.inverse_dynamics(truth := truth.with_parameters(values), q, dq, ddq)
+    noisy = tau + 0.01 * np.random.default_rng(51).normal(size=tau.shape) * np.sqrt(np.mean(tau**2, axis=0))
+    raw = md.Recording(t, np.round(q / 2e-5) * 2e-5, noisy, joint_names=truth.joint_names)
+    robot, exact = md.load("ur10e").with_drives(True, **orders), log(truth, 4, speed=1.0)
+    found = [md.identify(robot, raw, friction=terms, consistent=False) for terms in ("auto", (*PLAIN, term))]
+    chosen, named = (float(np.sqrt(np.mean((exact.tau - one.predict(exact)) ** 2))) for one in found)
+    assert named < 1.1 * chosen
+
+
 def test_friction_that_falls_during_a_log_is_taken_off() -> None:
     """Grease that warms up: the model has the friction of the log's end, and predicts a warm robot."""
     truth = rubbing(PLAIN, {"Fc": 4.0, "Fv": 3.0, "Fo": 0.3, "Ia": 0.3}, "two_link", sign_width=0.05)

@@ -332,9 +332,9 @@ class Drive:
             return self.breakaway_travel or BREAKAWAY_TRAVEL
         return self.presliding_travel or PRESLIDING_TRAVEL
 
-    def without(self, term: str) -> Drive:
-        """Return the drive without a friction term."""
-        return replace(self, friction=tuple(one for one in self.friction if one != term))
+    def without(self, *terms: str) -> Drive:
+        """Return the drive without some friction terms."""
+        return replace(self, friction=tuple(one for one in self.friction if one not in terms))
 
     @property
     def columns(self) -> tuple[str, ...]:

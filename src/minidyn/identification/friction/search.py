@@ -129,8 +129,7 @@ class Search:
         self.own = friction_symbols(term for joint in robot.joints for term in joint.drive.friction)
         coupled = any(joint.drive.coupling for joint in robot.joints)
         never = [group for group, sense in ((ALIASES["own"], coupled), (("load",), load)) if not sense]
-        groups = [group for group in _CANDIDATES if add and group not in never]
-        self.groups = [group for group in groups if not set(group) <= set(self.own)]
+        self.groups = [one for one in _CANDIDATES if add and one not in never and not set(one) <= set(self.own)]
         self.every = friction_symbols((*self.own, *(term for group in self.groups for term in group)))
         self.every = tuple(term for term in self.every if term != "presliding")
         self.parameters: Array | None = None
@@ -151,6 +150,8 @@ class Search:
             model = self._extended(table, model, sigma)
             table, model, sigma = self._curved(*self._pruned(*self._sharpened(model)))
             self.every = model.terms
+        elif "load" in model.terms:
+            table, model, sigma = self._sharpened(model)  # widths that were chosen without it stand in for it
         richer, kept = None, (self.widths, self.every)
         if self.columns.paths:
             remembering = self._remembering(table, model, sigma)
@@ -168,11 +169,10 @@ class Search:
             settings["stribeck_speed"] = self.falls[model.fall].tolist()
         if "presliding" in model.terms:
             settings["presliding_travel"] = [None if np.isnan(size) else size for size in self.travels[0].tolist()]
-        notices: list[Notice] = []
+        notices, unloaded = list[Notice](), tuple[int, ...]()
         if self.add:
             settings["friction_tried"] = self.tried
             notices.append(self._told(model, plain.relative_error, judged.relative_error))
-        unloaded: tuple[int, ...] = ()
         if "load" in model.terms:
             unloaded = tuple(joint for joint in range(len(self.robot.joints)) if joint not in self.loaded)
             names = [self.robot.joints[joint].name for joint in unloaded if self.robot.joints[joint].kind != "fixed"]

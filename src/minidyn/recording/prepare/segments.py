@@ -18,7 +18,7 @@ from minidyn.arrays import Array, single_thread
 from minidyn.base.base_parameters import base_parameters
 from minidyn.dynamics.functions import base_regressor
 from minidyn.errors import MinidynError, ShapeError
-from minidyn.model.drives import PLAIN
+from minidyn.model.drives import ALIASES, PLAIN
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, look
 from minidyn.recording.lazy import concatenate
@@ -47,6 +47,7 @@ _GRID = tuple(2.5 * 2 ** (k / 2) for k in range(15))  # Hz, of cut-offs that tor
 _FAST = 5.0  # Hz: few arms move faster; what seems so may be an artefact
 _PERIODS, _SAMPLES = 20.0, 800  # of the lowest cut-off that is judged, a log holds so many; samples that judge
 _GOOD, _MOST, _HOPELESS = 0.02, 0.2, 30.0  # of the least squares: more in any case, more by chance, and no use
+_LEFT_OUT = ("load", *ALIASES["ripple"])  # of what judges cut-offs: no loads are known, and waves ask for the highest
 _BY_TORQUES = "parameters predict held-out torques best"
 _UPPER = 40.0  # Hz: slow motions are judged up to here
 _MOVES = 0.01  # of a joint's largest speed: below, the sign of its friction is that of noise
@@ -295,10 +296,9 @@ def _squares(robot: Robot, parts: Sequence[Segment], tried: Sequence[float], set
     Torques that are predicted passed the highest cut-off, and the motion that they are predicted from the one under
     which it explains them best: cut-offs differ by their parameters alone, not by the noise of what is predicted.
     """
-    known = robot.with_joints(lambda joint: replace(joint, drive=joint.drive.without("load")))  # no loads are
+    known = robot.with_joints(lambda joint: replace(joint, drive=joint.drive.without(*_LEFT_OUT)))
     model = known if any(joint.drive.friction for joint in known.joints) else robot.with_drives(True, PLAIN)
-    base = base_parameters(model)
-    every = max(1, sum(len(part.q) for part in parts) // _SAMPLES)
+    base, every = base_parameters(model), max(1, sum(len(part.q) for part in parts) // _SAMPLES)
     # without the ends that the lowest of them spoils
     kept = [slice(end := math.ceil(part.rate / tried[0]), len(part.q) - end, every) for part in parts]
     runs = [len(range(len(part.q))[rows]) for part, rows in zip(parts, kept)]
