@@ -139,6 +139,16 @@ def test_without_drift_nothing_is_lost() -> None:
     assert max(notice(each, "friction.per_log").data["spread"]) < 0.05
 
 
+@pytest.mark.parametrize("drift", [0.0, 0.1])
+def test_friction_that_differs_between_logs_is_told(drift) -> None:
+    truth = truth_of(np.random.default_rng(3))
+    logs = concatenate([log_of(truth, seed, drift, noise=0.01) for seed in (1, 2, 3)])
+    told = {one.code for one in md.identify(described(), logs, friction=PLAIN, consistent=False).notices}
+    assert ("friction.differs" in told) == bool(drift)
+    each = md.identify(described(), logs, friction=PLAIN, friction_per="log", consistent=False)
+    assert "friction.differs" not in {one.code for one in each.notices}
+
+
 @pytest.mark.parametrize("line", [False, True])
 def test_the_joint_problem_is_a_mixed_model(line) -> None:
     """Against generalised least squares with the marginal covariance 1 + F S² Fᵀ of each log's rows."""

@@ -39,6 +39,7 @@ _TRIED = {  # a value for each option that advice may name
     "--topic": "/joint_states",
     "--together": "",
     "--friction": "auto",
+    "--friction-per": "log",
     "--consistent": "",
     "--hold-out": "0.3",
     "--validate": "other.csv",

@@ -36,7 +36,7 @@ from minidyn.identification.estimators.solve import torque_scatter
 from minidyn.identification.flexibility import ENCODERS, Bending, require_flexibility
 from minidyn.identification.friction.choose import FrictionChoice, choose_friction, seen, starting_model
 from minidyn.identification.friction.loads import Step, instead_of_load, settle
-from minidyn.identification.friction.per_log import PER, LogsSolution, solve_per_log
+from minidyn.identification.friction.per_log import PER, LogsSolution, differing, solve_per_log
 from minidyn.identification.known_torque import KnownTorqueLike, without_known
 from minidyn.identification.rows.base_rows import Progress, Samples
 from minidyn.model.drives import AUTO, OWN, friction_symbols
@@ -236,11 +236,11 @@ def identify(
     fitted = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot))
     notices += [*more, *about_robot_file(robot.notices), *choice.notices, *doubts, *found.notices]
     notices += [*fit.late, *excitation.excitation_notices(fitted, choice.base, found)]
+    notices += differing(fitted, choice.base, choice.ready(fitted, data), found) if len(data.starts) > 1 else []
     settings: dict[str, Any] = {"method": method, "samples": len(data)}
     if preparation := without_sketch(data.info):
         settings["preparation"] = preparation  # validation prepares raw recordings alike
-    if (sketch := sketch_of(data)) is not None:
-        settings[SKETCH] = sketch.to_json()
+    settings |= {} if (sketch := sketch_of(data)) is None else {SKETCH: sketch.to_json()}
     settings |= {**choice.settings, **found.settings, **weight}
     known = prior_parameters(choice.robot, prior, (robot, model))
     notices += [*scale_notices(choice.robot, data, known), *bounds]

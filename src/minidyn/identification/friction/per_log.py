@@ -24,15 +24,18 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
+from minidyn.dynamics.record import STATES
 from minidyn.identification.estimators import solve
 from minidyn.identification.estimators.method import Fold, Options, Solution
 from minidyn.identification.friction.shared import ALIKE, Joined, Split, spread_of
+from minidyn.identification.rows.base_rows import signals_of, steady_regressor
 from minidyn.identification.rows.pieces import stacked
 from minidyn.model.drives import FRICTION, NON_NEGATIVE
 from minidyn.model.parameters import Column
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, look
 from minidyn.recording.lazy import AnyRecording
+from minidyn.recording.recording import Recording
 
 PER = ("log",)
 """What friction may be for each of."""
@@ -49,12 +52,20 @@ _LINE = 4  # logs, at least, that a line over the temperature takes
 _WARMTH = 0.5  # K: logs whose temperatures differ by less (1 σ) show no line
 _ANCHORS = 16  # samples by which a fitted log is recognised
 _SAME = 1e-6  # rad or m: nearer positions are the same samples
+_BLOCKS = 10  # of time in a log, by turns of one half and the other
+_WORTH = 0.3  # of the squares that friction of each log must bring to be told of
 
 VARIES = info("friction.per_log", "Friction was fitted for each log: how much it varies between logs.")
 ONE_LOG = look(
     "friction.one_log",
     "Friction for each log was asked for, and there is one log: it has one friction.",
     f"Give several logs. Runs whose times go on with breaks of less than {_BREAK:g} s count as one.",
+)
+
+DIFFERS = look(
+    "friction.differs",
+    "Friction differs from log to log, as it does with temperature, and the model has one friction for all.",
+    'Identify with friction_per="log" (--friction-per log): each log has its own.',
 )
 
 
@@ -162,6 +173,41 @@ def solve_per_log(
         slope=joint.slope(beta),
     )
     return replace(found, notices=(*found.notices, found.varies(beta)))
+
+
+def differing(robot: Robot, base: BaseMap, recording: AnyRecording, found: Solution) -> list[Notice]:
+    """Return a notice where friction that one half of a log shows foretells the other half much better.
+
+    Halves are blocks of time in turn. One linear step from the solution, the links as they are. Logs on disk are not
+    read again for it.
+    """
+    known = isinstance(recording, Recording) and recording.ddq is not None and not robot.implicit_loops
+    if not known or isinstance(found, LogsSolution) or base.mixing is not None or base.rows is not None:
+        return []
+    logs, own = logs_of(recording), list(Split.of(base).own)
+    if len(logs) == 1 or not own:
+        return []
+    squares = []
+    for log in logs:
+        some = log.thinned(max(1, len(log) // _ENOUGH))
+        q, dq, ddq, tau = signals_of(some, "q", "dq", "ddq", "tau")
+        Y = steady_regressor(robot, base, q, dq, ddq, some.telemetry.get(STATES))
+        left = ((tau - Y @ found.beta) / found.sigma)[..., None]
+        both = np.concatenate([Y[..., own] / found.sigma[:, None], left], axis=2)
+        turn = np.arange(len(both)) * _BLOCKS // len(both) % 2
+        halves = [both[turn == number].reshape(-1, len(own) + 1) for number in (0, 1)]
+        for one, other in (halves, halves[::-1]):
+            step = solve.pseudo_inverse(one[:, :-1])[0] @ one[:, -1]
+            squares.append([np.sum(other[:, -1] ** 2), np.sum((other[:, -1] - other[:, :-1] @ step) ** 2)])
+    before, after = np.sum(squares, axis=0).tolist()
+    share = 1.0 - after / max(before, 1e-300)
+    if not share > _WORTH:
+        return []
+    text = (
+        f"friction differs between the {len(logs)} logs: with what one half of a log shows of it, squares left of the "
+        f"other half are {100 * share:.2g} % fewer"
+    )
+    return [DIFFERS(text, logs=len(logs), share=share)]
 
 
 def _own_friction(split: Split, part: Solution, beta: Array, mean: Array, spread: Array, bounded: bool) -> Array:
