@@ -352,6 +352,12 @@ FAULTS: dict[str, tuple[str, str, tuple[str, ...], Callable[[Log, Any], Log]]] =
         ROBOTS,
         lambda log, rng: replace(log, t=log.t + 0.05 * (log.t[1] - log.t[0]) * rng.normal(size=len(log.t)).clip(-5, 5)),
     ),
+    "recording.odd_rate": (
+        "microseconds in a column of seconds",
+        "read",
+        ROBOTS,
+        lambda log, rng: replace(log, t=1e6 * log.t),
+    ),
     "recording.not_numbers": ("three values lost", "read", ROBOTS, _holes(3)),
     "recording.still": (
         "a joint that does not move",
