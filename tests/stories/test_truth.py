@@ -63,7 +63,9 @@ def late_case(robot: str, effect: str, seed: int, delay: float, folder: Path) ->
 LATE: list[tuple[str, str, int, str | tuple[str, ...], float, float]] = [
     ("two_link", "presliding", 204, "auto", 0.012, 0.0011),
     ("two_link", "load", 4, truth.PLAIN, 0.0, 0.0),
-    ("two_link", "load", 4, truth.PLAIN, 0.012, 0.002),
+    ("two_link", "load", 4, truth.PLAIN, 0.012, 0.003),
+    ("puma4", "load", 4, truth.PLAIN, 0.012, 0.001),
+    ("two_link", "weight", 7, truth.PLAIN, 0.012, 0.002),
     ("two_link", "presliding", 204, truth.PLAIN, 0.012, 0.003),
     ("two_link", "presliding", 204, truth.PLAIN, 0.0, 0.0),
     ("two_link", "everything", 4, truth.PLAIN, 0.0, 0.0),

@@ -25,7 +25,7 @@ from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.numeric.samples import random_states, units_of
 from minidyn.dynamics.drives import drive_paths, drive_ratios
-from minidyn.dynamics.functions import gravity_of_links
+from minidyn.dynamics.functions import loads_of_motion
 from minidyn.dynamics.record import STATES
 from minidyn.identification.estimators.method import Solution
 from minidyn.identification.estimators.solve import block_covariance, block_length, block_sums, condition_of
@@ -300,8 +300,8 @@ def torque_delay(robot: Robot, base: BaseMap, recording: Recording, beta: Array,
     """
     q, dq, ddq, tau = signals_of(recording, "q", "dq", "ddq", "tau")
     slopes, rows = np.zeros((2, *q.shape)), slice(None, None, max(1, len(recording) // _ENOUGH))
-    states = recording.telemetry.get(STATES)
-    Y = steady_regressor(robot, base, q[rows], dq[rows], ddq[rows], None if states is None else states[rows])
+    states, motion = recording.telemetry.get(STATES), (q[rows], dq[rows], ddq[rows])
+    Y = steady_regressor(robot, base, *motion, None if states is None else states[rows])
     moved = (q, dq, ddq) if states is None else (q, dq, ddq, states)
     # the whole regressor of a long recording would be gigabytes
     predicted = Y @ beta if rows.step == 1 else base_functions(robot, base).torque(moved, beta)
@@ -309,7 +309,7 @@ def torque_delay(robot: Robot, base: BaseMap, recording: Recording, beta: Array,
         if end - begin > 2:
             both = np.stack([predicted[begin:end], tau[begin:end]])
             slopes[:, begin:end] = np.gradient(both, recording.t[begin:end], axis=1)
-    rubs, sliding = _friction_lacking(robot, q[rows], dq[rows]), ~_near_reversals(robot, recording)[rows]
+    rubs, sliding = _friction_lacking(robot, *motion), ~_near_reversals(robot, recording)[rows]
     columns = np.concatenate([Y, rubs], axis=2)
     W = (columns / sigma[:, None] * sliding[..., None]).reshape(-1, columns.shape[-1])
     parts = (tau - predicted)[rows], -slopes[0][rows], -slopes[1][rows]
@@ -354,23 +354,23 @@ def sliding_noise(robot: Robot, base: BaseMap, recording: Recording, beta: Array
     return np.asarray(np.sqrt(np.maximum(squares / np.maximum(np.sum(sliding, axis=0), 1), 1e-300)))
 
 
-def _friction_lacking(robot: Robot, q: Array, dq: Array) -> Array:
+def _friction_lacking(robot: Robot, q: Array, dq: Array, ddq: Array) -> Array:
     """Return columns (N, n, k) of friction that the model may lack: smooth functions of a joint's speed, and its load.
 
     Where it has no friction terms, viscous and Coulomb friction and offset are among them.
     """
-    loads = np.zeros(q.shape)  # at rest: what accelerations add would be late, too
+    loads = np.zeros((2, *q.shape))  # in motion, and at rest
     if not robot.formulas and not np.isnan(robot.parameters).any():
-        loads = np.abs(gravity_of_links(robot, q, robot.parameters))
+        own, phi = list(robot.independent), robot.parameters
+        loads = np.abs([loads_of_motion(robot, q, k * dq, k * ddq, phi)[:, own] for k in (1.0, 0.0)])
     found = []
     for place, joint in enumerate(robot.independent):
         speed = dq[:, place]
         over = speed / max(float(np.sqrt(np.mean(speed**2))), 1e-300)
         sign = np.tanh(over / _REVERSAL)
-        own = [np.tanh(over / _FALLS), over * np.abs(over), loads[:, place] * sign]
-        if not robot.joints[joint].drive.friction:
-            own += [speed, sign, np.ones(len(dq))]
-        for column in own:
+        rubs = [np.tanh(over / _FALLS), over * np.abs(over), *(loads[..., place] * sign)]
+        rubs += [] if robot.joints[joint].drive.friction else [speed, sign, np.ones(len(dq))]
+        for column in rubs:
             found.append(np.zeros(dq.shape))
             found[-1][:, place] = column
     return np.stack(found, axis=-1)
