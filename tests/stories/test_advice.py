@@ -194,6 +194,7 @@ def test_every_option_of_an_advice_runs() -> None:
     run("report", "out/estimate.json", "other.csv", "--cutoff", "15", "--delay", "0.001")
     run("payload", "out/estimate.json", "other.csv", "--cutoff", "15")
     run("compare", "two_link", "run.csv", "--validate", "other.csv", "--methods", "ols", "--delay", "0.001")
+    run("compare", "two_link", "run.csv", "--hold-out", "0.3", "--methods", "ols")
 
 
 @pytest.mark.usefixtures("folder")

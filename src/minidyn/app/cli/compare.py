@@ -13,6 +13,7 @@ from minidyn.app.cli.identify import (
     flexibility_option,
     friction_option,
     friction_per_option,
+    hold_out_option,
     read_logs,
     rotor_inertia_option,
 )
@@ -28,6 +29,7 @@ from minidyn.text import plain_percent as percent
 @options.robot_argument
 @options.logs_argument
 @options.validate_option
+@hold_out_option
 @click.option("--methods", help="Some methods only, as in ols,wls,iv. Default: all that take every motion.")
 @friction_option
 @friction_per_option
@@ -49,8 +51,9 @@ def compare(robot: str, logs: Files, test: Files, methods: str | None, as_json: 
     from minidyn.identification.estimators.methods import ANY_MOTION
     from minidyn.identification.identify import check_options
 
-    if not test:
-        raise MinidynError("compare needs a log that is not fitted, to test the models on: --validate other.csv")
+    if not test and more["hold_out"] is None:
+        needs = "compare needs data that are not fitted, to test the models on"
+        raise MinidynError(f"{needs}: --validate other.csv, or --hold-out 0.3 for a single log")
     chosen = None if methods is None else listed(methods)
     for name in chosen or ():
         check_options(name)  # before logs are read

@@ -52,6 +52,12 @@ anyway_option = options.option_of(
     is_flag=True,
     help="Go on where a quick check of the logs finds a fit meaningless (minidyn check says more).",
 )
+hold_out_option = click.option(
+    "--hold-out",
+    type=click.FloatRange(0.0, 0.9, min_open=True),
+    metavar="SHARE",
+    help="Keep the end of the log for the test, as in 0.3: for a single log.",
+)
 
 
 @click.command()
@@ -59,12 +65,7 @@ anyway_option = options.option_of(
 @options.logs_argument
 @options.output_option("minidyn-out/identified")
 @options.validate_option
-@click.option(
-    "--hold-out",
-    type=click.FloatRange(0.0, 0.9, min_open=True),
-    metavar="SHARE",
-    help="Keep the end of the log for the test, as in 0.3: for a single log.",
-)
+@hold_out_option
 @options.option_of(
     IDENTIFY,
     "--method",
