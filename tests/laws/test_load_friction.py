@@ -46,14 +46,14 @@ def codes(estimate: md.Estimate) -> set[str]:
 
 
 CASES = [
-    (2, 1.0, False),
+    (0, 1.0, False),
     *((s, k, prior) for s in range(count(0, 6)) for k in (0.0, 1.0, 1.8) for prior in (None, False)),
 ]
 
 
 @pytest.mark.parametrize(("seed", "spring", "prior"), CASES)
 def test_a_consistent_fit_is_not_worse_with_the_term(seed, spring, prior) -> None:
-    """Unless a notice says so. Loads of plain least squares under a consistent model gave 29 % instead of 20 %."""
+    """Unless a notice says so: these textbook bodies cannot exist, and what bounds cost depends on the other terms."""
     robot, log = hanging(seed, spring)
     without, named = (md.identify(robot, log, friction=terms, prior=prior) for terms in (PLAIN, LOADED))
     errors = [md.validate(estimate, log).relative_error for estimate in (without, named)]
