@@ -326,6 +326,7 @@ def test_a_choice_of_times_is_not_advised_to_who_made_it(lazy: bool, tmp_path: P
         (1.0, 0.1, 5.0),  # worse by less than chance: blocks differ
         (1.0, 0.4, 10.0),  # one loud block makes chance large, but a fifth of the squares is never taken for chance
         (9.0, 0.1, 10.0),  # what looks like fast motion may be an artefact: torques alone say
+        (9.0, 0.01, 5.0),  # as good, within two percent
     ],
 )
 def test_a_cutoff_that_torques_know_better(monkeypatch: Any, motion: float, loud: float, expected: float) -> None:

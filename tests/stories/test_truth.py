@@ -62,8 +62,8 @@ def late_case(robot: str, effect: str, seed: int, delay: float, folder: Path) ->
 # presliding lags behind as if torques were late, and may hide it; friction of the load changes as gravity does
 LATE: list[tuple[str, str, int, str | tuple[str, ...], float, float]] = [
     ("two_link", "presliding", 204, "auto", 0.012, 0.0011),
-    ("two_link", "load", 4, truth.PLAIN, 0.0, 0.0),
     ("two_link", "load", 4, truth.PLAIN, 0.012, 0.003),
+    ("two_link", "load", 4, truth.PLAIN, 0.0, 0.0),
     ("puma4", "load", 4, truth.PLAIN, 0.012, 0.001),
     ("two_link", "weight", 7, truth.PLAIN, 0.012, 0.002),
     ("two_link", "presliding", 204, truth.PLAIN, 0.012, 0.003),
