@@ -63,27 +63,39 @@ def late_case(robot: str, effect: str, seed: int, delay: float, folder: Path) ->
 LATE: list[tuple[str, str, int, str | tuple[str, ...], float, float]] = [
     ("two_link", "presliding", 204, "auto", 0.012, 0.0011),
     ("two_link", "load", 4, truth.PLAIN, 0.012, 0.003),
-    ("two_link", "load", 4, truth.PLAIN, 0.0, 0.0),
     ("puma4", "load", 4, truth.PLAIN, 0.012, 0.001),
     ("two_link", "weight", 7, truth.PLAIN, 0.012, 0.002),
     ("two_link", "presliding", 204, truth.PLAIN, 0.012, 0.003),
-    ("two_link", "presliding", 204, truth.PLAIN, 0.0, 0.0),
-    ("two_link", "everything", 4, truth.PLAIN, 0.0, 0.0),
     ("ur5e", "presliding", 10, "auto", 0.012, 0.0005),
+]
+PUNCTUAL: list[tuple[str, str, int, tuple[str, ...]]] = [
+    ("two_link", "load", 4, truth.PLAIN),
+    ("two_link", "presliding", 204, truth.PLAIN),
+    ("two_link", "everything", 4, truth.PLAIN),
 ]
 
 
 @pytest.mark.parametrize(("robot", "effect", "seed", "terms", "delay", "most"), LATE)
-def test_friction_neither_hides_a_delay_nor_looks_like_one(
+def test_friction_does_not_hide_a_delay(
     robot: str, effect: str, seed: int, terms: str | tuple[str, ...], delay: float, most: float, tmp_path: Path
 ) -> None:
     case, log = late_case(robot, effect, seed, delay, tmp_path)
     estimate = md.identify(case.log.file, log, consistent=False, friction=terms)
     assert abs(estimate.settings["preparation"].get("delay", 0.0) - delay) <= most
     told = [notice.code for notice in estimate.notices if "delay" in notice.code]
-    assert told == (["prepare.delay", "identify.delay_removed"] if delay else [])
+    assert told == ["prepare.delay", "identify.delay_removed"]
     if terms == "auto":
         assert np.linalg.norm(estimate.predict(case.test) - case.exact) < 0.004 * np.linalg.norm(case.exact)
+
+
+@pytest.mark.parametrize(("robot", "effect", "seed", "terms"), PUNCTUAL)
+def test_friction_does_not_look_like_a_delay(
+    robot: str, effect: str, seed: int, terms: tuple[str, ...], tmp_path: Path
+) -> None:
+    case, log = late_case(robot, effect, seed, 0.0, tmp_path)
+    estimate = md.identify(case.log.file, log, consistent=False, friction=terms)
+    assert "delay" not in estimate.settings["preparation"]
+    assert not [notice for notice in estimate.notices if "delay" in notice.code]
 
 
 @pytest.mark.parametrize("name", ["puma4", "scara"])
