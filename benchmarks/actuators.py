@@ -1,10 +1,13 @@
-"""Actuator values from encoders alone: bias, spread and stated deviations over many simulated servo arms; time.
+"""Actuator values from encoders alone.
+
+Bias, spread and stated deviations over many simulated servo arms; time.
 
     python benchmarks/actuators.py [--runs 500] [--case leg]
 
-Drives, gains, delays and motions are drawn anew in each run. The simulator of this file is not that of the fit: runs
-side by side, Runge-Kutta steps of 0.05 ms over which friction has the sign of each stage's speed, so that a joint that
-sticks trembles by less than a hundredth of the noise. Runs by itself.
+Drives, gains, delays and motions are drawn anew in each run. The simulator of this file is not that
+of the fit: runs side by side, Runge-Kutta steps of 0.05 ms over which friction has the sign of each
+stage's speed, so that a joint that sticks trembles by less than a hundredth of the noise. Runs by
+itself.
 """
 
 from __future__ import annotations
@@ -24,12 +27,17 @@ from minidyn.recording.recording import COMMAND
 CASES: dict[str, dict[str, Any]] = {
     "two_link": {"robot": "two_link", "gains": (60.0, 3.0), "drive": (0.1, 0.2, 0.4, 0.1)},
     "leg": {"robot": 1, "gains": (25.0, 0.5), "drive": (0.015, 0.1, 0.2, 0.05)},
-    "so101": {"robot": "so101", "gains": (18.0, 0.6), "drive": (0.03, 0.1, 0.06, 0.02), "counts": 4096},
+    "so101": {
+        "robot": "so101",
+        "gains": (18.0, 0.6),
+        "drive": (0.03, 0.1, 0.06, 0.02),
+        "counts": 4096,
+    },
     "legs": {"robot": 4, "gains": (25.0, 0.5), "drive": (0.015, 0.1, 0.2, 0.05)},
 }
-"""Middle values of kp and kd, of armature, viscous and Coulomb friction and bias: each is drawn within a factor of 1.5.
+"""Middle values of kp and kd, of armature, viscous and Coulomb friction and bias.
 
-Encoders have noise of 0.2 mrad, or counts per turn alone.
+Each is drawn within a factor of 1.5. Encoders have noise of 0.2 mrad, or counts per turn alone.
 """
 
 RATE, NOISE, STEP, SECONDS, SPEED = 200, 2e-4, 5e-5, 2.0, 3.0
@@ -51,9 +59,11 @@ def legs(number: int) -> Any:
             own = f"{name}{leg}"
             size = mass * 0.004
             parts.append(
-                f'<link name="{own}"><inertial><origin xyz="0 0.01 -0.06"/><mass value="{mass}"/><inertia ixx="{size}" '
-                f'iyy="{size}" izz="{size / 5}" ixy="0" ixz="0" iyz="0"/></inertial></link>'
-                f'<joint name="{own}" type="continuous"><parent link="{above}"/><child link="{own}"/>'
+                f'<link name="{own}"><inertial><origin xyz="0 0.01 -0.06"/><mass '
+                f'value="{mass}"/><inertia ixx="{size}" iyy="{size}" izz="{size / 5}" ixy="0" '
+                'ixz="0" iyz="0"/></inertial></link>'
+                f'<joint name="{own}" type="continuous"><parent link="{above}"/><child '
+                f'link="{own}"/>'
                 f'<origin xyz="{place}"/><axis xyz="{axis}"/></joint>'
             )
             above = own
@@ -78,13 +88,19 @@ def drawn(case: dict[str, Any], n: int, runs: int, rng: Any) -> dict[str, np.nda
 
 
 def simulated(
-    robot: Any, true: dict[str, np.ndarray], motions: list[Any], seconds: float = SECONDS, h: float = STEP
+    robot: Any,
+    true: dict[str, np.ndarray],
+    motions: list[Any],
+    seconds: float = SECONDS,
+    h: float = STEP,
 ) -> tuple[Any, Any, Any]:
     """Return times (N,), commanded and true positions (runs, N, n); the robot begins at rest."""
     inertia, inverse = md.compile(robot, "inertia_matrix"), md.compile(robot, "inverse_dynamics")
     steps, every = round(seconds / h), round(1 / RATE / h)
     half = np.arange(2 * steps + 1) * h / 2
-    late = np.stack([motion(np.maximum(half - d, 0.0))[0] for motion, d in zip(motions, true["delay"])], axis=1)
+    late = np.stack(
+        [motion(np.maximum(half - d, 0.0))[0] for motion, d in zip(motions, true["delay"])], axis=1
+    )
     q, v, own = late[0].copy(), np.zeros_like(late[0]), np.arange(robot.n)
     viscous = true["kd"] + true["viscous"]
 
@@ -123,7 +139,9 @@ def logs_of(name: str, runs: int) -> Any:
         count = 2 * np.pi / case["counts"] if "counts" in case else 0.0
         q = np.round(q / count) * count if count else q + NOISE * rng.normal(size=q.shape)
         for k in range(len(some)):
-            log = md.Recording(t, q[k], None, joint_names=robot.joint_names, telemetry={COMMAND: u[k]})
+            log = md.Recording(
+                t, q[k], None, joint_names=robot.joint_names, telemetry={COMMAND: u[k]}
+            )
             yield robot, log, {key: value[k] for key, value in true.items()}
 
 
@@ -145,9 +163,16 @@ def main() -> None:
             value, std = np.atleast_1d(getattr(found, name)), np.atleast_1d(found.std[name])
             apart[name] += ((value - true[name]) / std).tolist()
             stated[name] += (std / np.abs(true[name])).tolist()
-    print(f"{given.case}: {len(times)} runs, {np.median(times):.2g} s of one core (most {max(times):.2g} s), ", end="")
+    print(
+        f"{given.case}: {len(times)} runs, {np.median(times):.2g} s of one core (most "
+        f"{max(times):.2g} s), ",
+        end="",
+    )
     print(f"{unsettled} not settled; bias and spread in stated deviations")
-    print("| value | bias | spread | stated deviation (median) | within 2 deviations |\n|---|---:|---:|---:|---:|")
+    print(
+        "| value | bias | spread | stated deviation (median) | within 2 deviations |\n"
+        "|---|---:|---:|---:|---:|"
+    )
     for name in apart:
         z = np.array(apart[name])
         shown = f"{z.mean():+.2f} | {z.std():.2f} | {100 * np.median(stated[name]):.2g} %"

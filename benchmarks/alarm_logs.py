@@ -1,4 +1,7 @@
-"""Simulated logs for alarms.py and truth.py: healthy ones, and faults that are planted into them."""
+"""Simulated logs for alarms.py and truth.py.
+
+Healthy ones, and faults that are planted into them.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,21 @@ import minidyn as md
 
 Array = NDArray[np.float64]
 
-ROBOTS = ("two_link", "scara", "puma4", "panda", "ur10e", "ur10", "two_arm")  # whose links are bodies that can exist
+ROBOTS = (
+    "two_link",
+    "scara",
+    "puma4",
+    "panda",
+    "ur10e",
+    "ur10",
+    "two_arm",
+)  # whose links are bodies that can exist
 LIMITED = ("scara", "panda", "ur10e")  # with limits of positions and torques
 SMALL = ("two_link", "scara", "puma4")
 ARMS = ("panda", "ur10e", "ur10")  # with links that gravity pulls
 RATES = (100.0, 125.0, 250.0, 500.0, 1000.0)
-OFF = "identify.torque_delay, friction off"  # the same notice where friction is there, but not in the model
+# the same notice where friction is there, but not in the model
+OFF = "identify.torque_delay, friction off"
 
 
 @dataclass(frozen=True)
@@ -90,9 +102,10 @@ def motion_log(
     rates: Sequence[float] = RATES,
     more: Callable[[Array], Array] | None = None,
 ) -> Log:
-    """Return what is logged of a motion: encoders with steps, noisy torques, speeds that are measured or not.
+    """Return what is logged of a motion.
 
-    Sensors are those of another log, or drawn. More torque (N, n), a function of the times, may act on the robot.
+    Encoders with steps, noisy torques, speeds that are measured or not. Sensors are those of
+    another log, or drawn. More torque (N, n), a function of the times, may act on the robot.
     """
     rate = float(rng.choice(rates)) if like is None else float(round(1 / (like.t[1] - like.t[0])))
     t = np.arange(int(duration * rate)) / rate
@@ -112,7 +125,13 @@ def motion_log(
 # faults: each changes a healthy log
 def _samples(log: Log, keep: Any, **more: Any) -> Log:
     dq = None if log.dq is None else log.dq[keep]
-    kept = {"t": log.t[keep], "q": log.q[keep], "dq": dq, "tau": log.tau[keep], "ddq": log.ddq[keep]}
+    kept = {
+        "t": log.t[keep],
+        "q": log.q[keep],
+        "dq": dq,
+        "tau": log.tau[keep],
+        "ddq": log.ddq[keep],
+    }
     return replace(log, **(kept | more))
 
 
@@ -236,7 +255,10 @@ def _noisy(size: float) -> Callable[[Log, Any], Log]:
 def _cut_off(log: Log, rng: Any) -> Log:
     """One joint's torque is cut off at two thirds of its largest value."""
     return replace(
-        log, tau=_one_joint(log.tau, lambda x: np.clip(x, *(2 / 3 * np.abs(x).max() * np.array([-1, 1]))), rng)
+        log,
+        tau=_one_joint(
+            log.tau, lambda x: np.clip(x, *(2 / 3 * np.abs(x).max() * np.array([-1, 1]))), rng
+        ),
     )
 
 
@@ -255,7 +277,10 @@ def _one_way(log: Log, rng: Any) -> Log:
 
 def _waits(log: Log, rng: Any) -> Log:
     """One joint moves in the first tenth of the log alone."""
-    plain, still = md.trajectory.fourier(log.file, seed=log.seed), np.arange(log.file.n) == rng.integers(log.file.n)
+    plain, still = (
+        md.trajectory.fourier(log.file, seed=log.seed),
+        np.arange(log.file.n) == rng.integers(log.file.n),
+    )
 
     def motion(t: Array) -> tuple[Array, Array, Array]:
         q, dq, ddq = plain(t)
@@ -284,13 +309,27 @@ def _differences(log: Log, rng: Any) -> Log:
 
 
 def loaded(
-    log: Log, rng: Any, *, share: float = 0.08, true: md.Robot | None = None, seconds: float = 10.0, slow: float = 1.0
+    log: Log,
+    rng: Any,
+    *,
+    share: float = 0.08,
+    true: md.Robot | None = None,
+    seconds: float = 10.0,
+    slow: float = 1.0,
 ) -> Log:
-    """Return another run of a robot by the same sensors, with a load of a share of its mass on the last link."""
+    """Return another run of a robot by the same sensors, with a load of a share of its mass on the
+    last link.
+    """
     robot = log.true if true is None else true
     mass = share * float(sum(log.file.parameters[part][9] for part in log.file.layout.links))
-    box = {"mass": mass, "com": rng.uniform(-0.1, 0.1, 3), "inertia": 0.4 * mass * 0.2**2 * np.eye(3)}
-    motion = md.trajectory.fourier(log.file, seed=20_000 + log.seed, period=10.0 * slow, speed=1.0 / slow)
+    box = {
+        "mass": mass,
+        "com": rng.uniform(-0.1, 0.1, 3),
+        "inertia": 0.4 * mass * 0.2**2 * np.eye(3),
+    }
+    motion = md.trajectory.fourier(
+        log.file, seed=20_000 + log.seed, period=10.0 * slow, speed=1.0 / slow
+    )
     carried = md.Payload(0.0, box).on(robot) if mass else robot
     return motion_log(log.file, carried, log.seed, rng, motion, seconds, log)
 
@@ -328,7 +367,9 @@ def _scaled_joint(log: Log, rng: Any) -> Log:
 def _touched(log: Log, rng: Any) -> Log:
     """Something rubs and knocks: torques of another source, a fifth of each joint's own."""
     run = loaded(log, rng)
-    wave = np.sin(2 * np.pi * np.array([1.7]) * run.t[:, None] + rng.uniform(0, 6, run.tau.shape[1]))
+    wave = np.sin(
+        2 * np.pi * np.array([1.7]) * run.t[:, None] + rng.uniform(0, 6, run.tau.shape[1])
+    )
     return replace(run, tau=run.tau + 0.3 * run.tau.std(axis=0) * np.sign(wave))
 
 
@@ -340,23 +381,50 @@ def _late_without_friction(log: Log, rng: Any) -> Log:
     return replace(_late(log, rng), options={"friction": ()})
 
 
+def _computed_from_file(log: Log, rng: Any) -> Log:
+    """Torques of the robot's file along a motion, rounded to six digits."""
+    motion = md.trajectory.fourier(log.file, seed=log.seed)(log.t)
+    file = log.file.with_drives(False, ())
+    return replace(log, q=motion[0], dq=None, tau=md.inverse_dynamics(file, *motion).round(6))
+
+
 FAULTS: dict[str, tuple[str, str, tuple[str, ...], Callable[[Log, Any], Log]]] = {
     "recording.time_restarts": ("time begins anew in the middle", "read", ROBOTS, _restarts),
-    "recording.time_stands_still": ("all times equal", "read", ROBOTS, lambda log, rng: replace(log, t=0 * log.t)),
-    "recording.repeated_times": ("1 % of the samples with the time before", "read", ROBOTS, _repeated),
+    "recording.time_stands_still": (
+        "all times equal",
+        "read",
+        ROBOTS,
+        lambda log, rng: replace(log, t=0 * log.t),
+    ),
+    "recording.repeated_times": (
+        "1 % of the samples with the time before",
+        "read",
+        ROBOTS,
+        _repeated,
+    ),
     "recording.time_sorted": ("five pairs of samples swapped", "read", ROBOTS, _swapped),
     "recording.gaps": ("4 to 60 samples lost", "read", ROBOTS, _gap),
     "recording.uneven_times": (
         "times jitter by 5 % of a step",
         "read",
         ROBOTS,
-        lambda log, rng: replace(log, t=log.t + 0.05 * (log.t[1] - log.t[0]) * rng.normal(size=len(log.t)).clip(-5, 5)),
+        lambda log, rng: replace(
+            log, t=log.t + 0.05 * (log.t[1] - log.t[0]) * rng.normal(size=len(log.t)).clip(-5, 5)
+        ),
     ),
     "recording.odd_rate": (
         "microseconds in a column of seconds",
         "read",
         ROBOTS,
         lambda log, rng: replace(log, t=1e6 * log.t),
+    ),
+    "recording.torque_not_measured": (
+        "the torque of the last joint is zero throughout",
+        "prepare",
+        ROBOTS,
+        lambda log, rng: replace(
+            log, tau=np.column_stack([log.tau[:, :-1], np.zeros((len(log.t), 1))])
+        ),
     ),
     "recording.not_numbers": ("three values lost", "read", ROBOTS, _holes(3)),
     "recording.still": (
@@ -398,22 +466,53 @@ FAULTS: dict[str, tuple[str, str, tuple[str, ...], Callable[[Log, Any], Log]]] =
         ROBOTS,
         lambda log, rng: replace(log, options={"friction": "own"}),
     ),
-    "identify.poor_excitation": ("all joints swing together by 6°", "identify", ROBOTS, _small_motion),
-    "identify.helpful_motion": ("all joints swing together by 6°", "identify", ROBOTS, _small_motion),
-    "identify.delay_removed": ("torques 10 to 40 ms late or early", "identify", ROBOTS, _late),
+    "identify.poor_excitation": (
+        "all joints swing together by 6°",
+        "identify",
+        ROBOTS,
+        _small_motion,
+    ),
+    "identify.helpful_motion": (
+        "all joints swing together by 6°",
+        "identify",
+        ROBOTS,
+        _small_motion,
+    ),
     "identify.torque_delay": ("torques 10 to 40 ms late or early", "check", ROBOTS, _late),
-    "consistency.open": ("only the first joint moves", "identify", ("scara", "panda", "ur10e"), _resting),
+    "consistency.open": (
+        "only the first joint moves",
+        "identify",
+        ("scara", "panda", "ur10e"),
+        _resting,
+    ),
     "consistency.costs": ("torques of the opposite sign", "identify", ROBOTS, _torque(-1.0)),
     "identify.biased": ("noisy speeds and accelerations (30 %)", "iv", SMALL, _noisy(0.3)),
-    "identify.columns_too_noisy": ("noisy speeds and accelerations (100 %)", "tls", SMALL, _noisy(1.0)),
+    "identify.columns_too_noisy": (
+        "noisy speeds and accelerations (100 %)",
+        "tls",
+        SMALL,
+        _noisy(1.0),
+    ),
     OFF: ("torques 10 to 40 ms late, friction off", "fit", SMALL, _late_without_friction),
-    "recording.ddq_noisy": ("accelerations by differences of noisy speeds", "use_ddq", ROBOTS, _differences),
-    "check.not_fitted": ("eight samples", "check", ROBOTS, lambda log, rng: _samples(log, slice(0, 8))),
+    "recording.ddq_noisy": (
+        "accelerations by differences of noisy speeds",
+        "use_ddq",
+        ROBOTS,
+        _differences,
+    ),
+    "check.not_fitted": (
+        "eight samples",
+        "check",
+        ROBOTS,
+        lambda log, rng: _samples(log, slice(0, 8)),
+    ),
     "check.not_shown": (
         "a joint that does not move",
         "check",
         ROBOTS,
-        lambda log, rng: replace(log, q=np.where(np.arange(log.file.n) > 0, log.q, log.q[0]), dq=None),
+        lambda log, rng: replace(
+            log, q=np.where(np.arange(log.file.n) > 0, log.q, log.q[0]), dq=None
+        ),
     ),
     "check.beyond_limits": (
         "positions in degrees",
@@ -421,7 +520,12 @@ FAULTS: dict[str, tuple[str, str, tuple[str, ...], Callable[[Log, Any], Log]]] =
         ("panda", "ur10e"),
         lambda log, rng: replace(log, q=np.rad2deg(log.q), dq=None),
     ),
-    "check.no_torque": ("torques of zero", "check", ROBOTS, lambda log, rng: replace(log, tau=0 * log.tau)),
+    "check.no_torque": (
+        "torques of zero",
+        "check",
+        ROBOTS,
+        lambda log, rng: replace(log, tau=0 * log.tau),
+    ),
     "check.no_motion": (
         "positions that do not change",
         "check",
@@ -437,19 +541,72 @@ FAULTS: dict[str, tuple[str, str, tuple[str, ...], Callable[[Log, Any], Log]]] =
         ("panda", "ur10e"),
         lambda log, rng: replace(log, t=0.1 * log.t, dq=None),
     ),
-    "check.rates_differ": ("half of the log with a fifth of the samples", "check", ROBOTS, _two_rates),
-    "payload.friction_changed": ("half the friction of three joints", "payload", ARMS, _changed(_warmer)),
-    "payload.torque_scale_changed": ("one joint's torque 15 % larger", "payload", ARMS, _scaled_joint),
+    "check.rates_differ": (
+        "half of the log with a fifth of the samples",
+        "check",
+        ROBOTS,
+        _two_rates,
+    ),
+    "payload.friction_changed": (
+        "half the friction of three joints",
+        "payload",
+        ARMS,
+        _changed(_warmer),
+    ),
+    "payload.torque_scale_changed": (
+        "one joint's torque 15 % larger",
+        "payload",
+        ARMS,
+        _scaled_joint,
+    ),
     "payload.gravity_turned": ("base tilted by 3°", "payload", ARMS, _changed(_tilted)),
-    "payload.link_changed": ("a tenth of the robot's mass on the upper arm", "payload", ARMS, _changed(_mounted)),
+    "payload.link_changed": (
+        "a tenth of the robot's mass on the upper arm",
+        "payload",
+        ARMS,
+        _changed(_mounted),
+    ),
     "payload.noisy": ("torques of another source, 30 %", "payload", ARMS, _touched),
     "payload.negative": ("no load, baseline with one", "payload", ARMS, _load(share=-0.08)),
     "payload.none": ("no load", "payload", ARMS, _load(share=0.0)),
-    "payload.below_residual": ("a load of 0.05 % of the robot's mass", "payload", ARMS, _load(share=0.0005)),
-    "payload.loose_mass": ("a load of 1 %, one second", "payload", ARMS, _load(share=0.01, seconds=1.0)),
-    "payload.loose_centre": ("a load of 1 %, one second", "payload", ARMS, _load(share=0.01, seconds=1.0)),
+    "payload.below_residual": (
+        "a load of 0.05 % of the robot's mass",
+        "payload",
+        ARMS,
+        _load(share=0.0005),
+    ),
+    "payload.loose_mass": (
+        "a load of 1 %, one second",
+        "payload",
+        ARMS,
+        _load(share=0.01, seconds=1.0),
+    ),
+    "payload.loose_centre": (
+        "a load of 1 %, one second",
+        "payload",
+        ARMS,
+        _load(share=0.01, seconds=1.0),
+    ),
     "payload.loose_inertia": ("a tenth of the speed", "payload", ARMS, _load(slow=10.0)),
     "signals.torque_scale": ("amperes (1/12)", "identify", ARMS, _torque(1 / 12)),
+    "signals.computed": (
+        "torques computed from the robot's file",
+        "identify",
+        ARMS,
+        _computed_from_file,
+    ),
+    "signals.joint_scale": (
+        "one joint's torque 30 % larger",
+        "identify",
+        ("puma4", "panda", "ur10e"),
+        lambda log, rng: replace(log, tau=log.tau * np.where(np.arange(log.file.n) == 1, 1.3, 1.0)),
+    ),
+    "signals.other_cause": (
+        "times twice what they are",
+        "identify",
+        ARMS,
+        lambda log, rng: replace(log, t=2.0 * log.t, dq=None),
+    ),
     "signals.mass": ("half the torque", "identify", ARMS, _torque(0.5)),
 }
 """For each notice: the fault, up to where a log must go, robots, and how it is planted."""

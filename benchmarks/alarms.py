@@ -2,13 +2,15 @@
 
     python benchmarks/alarms.py [--logs 200] [--faults 20] [--docs] [--keep FILE] [--only CODE]
 
-Healthy logs are simulated: several robots whose files are not exact, sharp and soft friction, encoder steps, noise of
-speeds and torques, rates from 100 Hz to 1 kHz. Each goes the whole way: it is written to a file, read, prepared,
-identified, tested on another run. Every notice of level "act" or "look" that comes up is a false alarm. Then a fault is
-planted into such logs, one kind for each notice, and the share of logs in which the notice comes up is its detection
-rate. Rules of the verdict count as notices, "verdict.NAME". With --docs the table and the figure of
-docs/false-alarms.md are written. With --keep every finished log becomes a line of the file, and is not run again: a run
-that was stopped goes on. Run it again, with a new file, whenever a default or a threshold changes.
+Healthy logs are simulated: several robots whose files are not exact, sharp and soft friction,
+encoder steps, noise of speeds and torques, rates from 100 Hz to 1 kHz. Each goes the whole way: it
+is written to a file, read, prepared, identified, tested on another run. Every notice of level
+"error" or "warning" that comes up is a false alarm. Then a fault is planted into such logs, one
+kind for each notice, and the share of logs in which the notice comes up is its detection rate.
+Rules of the verdict count as notices, "verdict.NAME". With --docs the table and the figure of
+docs/false-alarms.md are written. With --keep every finished log becomes a line of the file, and is
+not run again: a run that was stopped goes on. Run it again, with a new file, whenever a default or
+a threshold changes.
 """
 
 from __future__ import annotations
@@ -34,16 +36,21 @@ from minidyn.notices import Notice
 DOCS = Path(__file__).parents[1] / "docs" / "false-alarms.md"
 FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "false-alarms.svg"
 _BEGIN, _END = "<!-- alarms: begin -->\n", "<!-- alarms: end -->"
-METHODS = {"iv": "identify.biased", "tls": "identify.columns_too_noisy"}  # and what they alone report
+METHODS = {
+    "iv": "identify.biased",
+    "tls": "identify.columns_too_noisy",
+}  # and what they alone report
 MOST = 0.05
 """False alarms that a notice may give."""
 
-# what follows from names of columns, options, files or sizes, not from measured values: not measured here
+# what follows from names of columns, options, files or sizes, not from measured values: not
+# measured here
 BY_NAME = {
     "recording.currents": "columns named as currents",
     "recording.no_torques": "no column named as torques",
     "recording.units_converted": "units in names of columns",
     "recording.other_joints": "names of joints",
+    "recording.not_logged": "names of joints",
     "recording.signal_missing": "signals of several files",
     "recording.time_unit_guessed": "name of the time column",
     "recording.coupled_drives": "the mapping",
@@ -75,7 +82,9 @@ BY_NAME = {
 
 
 def raised(log: Log, stage: str, folder: Path) -> set[str]:
-    """Return the codes of notices of level "act" and "look", and of rules that fail, up to a stage."""
+    """Return the codes of notices of level "error" and "warning", and of rules that fail, up to a
+    stage.
+    """
     path = log.save(folder / "log.npz", ddq=stage == "use_ddq")
     recording = md.read_recording(path, log.file, use_ddq=stage == "use_ddq")
     notices = list(recording.notices)
@@ -96,40 +105,53 @@ def raised(log: Log, stage: str, folder: Path) -> set[str]:
             md.trajectory.fourier(log.file, seed=10_007),
             10,
         )
-        test = md.validate(estimate, md.Recording(again.t, again.q, again.tau, joint_names=log.file.joint_names))
-        return codes(notices) | {f"verdict.{rule.name}" for rule in estimate.verdict(test).rules if not rule.ok}
+        test = md.validate(
+            estimate, md.Recording(again.t, again.q, again.tau, joint_names=log.file.joint_names)
+        )
+        return codes(notices) | {
+            f"verdict.{rule.name}" for rule in estimate.verdict(test).rules if not rule.ok
+        }
     return codes(notices)
 
 
 def raised_by_load(baseline: Log, run: Log) -> set[str]:
     """Return codes as `raised` does, of the load in a run against a baseline."""
-    base, loaded_run = (md.Recording(x.t, x.q, x.tau, joint_names=x.file.joint_names) for x in (baseline, run))
+    base, loaded_run = (
+        md.Recording(x.t, x.q, x.tau, joint_names=x.file.joint_names) for x in (baseline, run)
+    )
     return codes(md.identify_payload(md.identify(baseline.file, base), loaded_run).notices)
 
 
 def raised_by_method(log: Log, method: str) -> set[str]:
-    """Return codes as `raised` does, of a method whose states may be noisy: "noisy" of the options over their size."""
+    """Return codes as `raised` does, of a method whose states may be noisy.
+
+    "noisy" of the options over their size.
+    """
     names = log.file.joint_names
     recording = md.Recording(log.t, log.q, log.tau, joint_names=names)
     if "noisy" in log.options:
         ready, rng = md.prepare(log.file, recording), np.random.default_rng(log.seed)
         states = (np.asarray(x) for x in (ready.dq, ready.ddq))
-        shaken = [x + log.options["noisy"] * x.std(axis=0) * rng.normal(size=x.shape) for x in states]
+        shaken = [
+            x + log.options["noisy"] * x.std(axis=0) * rng.normal(size=x.shape) for x in states
+        ]
         recording = md.Recording(ready.t, ready.q, ready.tau, *shaken, names)
     return codes(md.identify(log.file, recording, method, consistent=False).notices)
 
 
 def codes(notices: Iterable[Notice]) -> set[str]:
-    """Return the codes of those that a user should look at."""
-    return {notice.code for notice in notices if notice.level != "info"}
+    """Return the codes of errors and warnings, and of information that faults are planted for."""
+    return {notice.code for notice in notices if notice.level != "info" or notice.code in FAULTS}
 
 
 def alarms_of(seed: int, folder: Path) -> set[str]:
-    """Return every alarm of one healthy log: by default settings, with friction switched off, by other methods."""
+    """Return every alarm of one healthy log.
+
+    By default settings, with friction switched off, by other methods.
+    """
     log, small = healthy(seed), healthy(seed, SMALL)
     off = raised(replace(small, options={"friction": ()}), "fit", folder) & {
-        "identify.torque_delay",
-        "identify.delay_removed",
+        "identify.torque_delay"
     }
     found = raised(log, "identify", folder) | ({OFF} if off else set())
     for method, code in METHODS.items():
@@ -138,11 +160,16 @@ def alarms_of(seed: int, folder: Path) -> set[str]:
     found |= {code for code in raised(log, "check", folder) if code.startswith("check.")}
     found |= raised(log, "use_ddq", folder) & {"recording.ddq_noisy"}
     arm = healthy(seed, ARMS)
-    return found | {code for code in raised_by_load(arm, loaded(arm, rng)) if code.startswith("payload.")}
+    return found | {
+        code for code in raised_by_load(arm, loaded(arm, rng)) if code.startswith("payload.")
+    }
 
 
 def detected(code: str, seed: int, folder: Path) -> bool:
-    """Return whether a notice comes up in one log with its fault planted; an error that refuses the log counts, too."""
+    """Return whether a notice comes up in one log with its fault planted.
+
+    An error that refuses the log counts, too.
+    """
     _, stage, robots, plant = FAULTS[code]
     plain = healthy(seed, robots)
     log = plant(plain, np.random.default_rng(seed))
@@ -153,8 +180,7 @@ def detected(code: str, seed: int, folder: Path) -> bool:
             found = raised_by_method(log, stage) if stage in METHODS else raised(log, stage, folder)
     except md.MinidynError:
         return True
-    told = code.partition(",")[0]
-    return told in found or (code == OFF and "identify.delay_removed" in found)  # removed where it can be
+    return code.partition(",")[0] in found
 
 
 def _work(task: tuple[str, int]) -> tuple[str, int, list[str]]:
@@ -167,17 +193,25 @@ def _work(task: tuple[str, int]) -> tuple[str, int, list[str]]:
         return code, seed, sorted(alarms_of(seed, Path(folder)))
 
 
-def measure(logs: int, faults: int, jobs: int, only: str = "", keep: Path | None = None) -> dict[str, Any]:
-    """Return the counts of false alarms over healthy logs, and of detections over logs with each fault."""
+def measure(
+    logs: int, faults: int, jobs: int, only: str = "", keep: Path | None = None
+) -> dict[str, Any]:
+    """Return the counts of false alarms over healthy logs, and of detections over logs with each
+    fault.
+    """
     tasks = [] if only else [("", seed) for seed in range(logs)]
-    tasks += [(code, 10_000 + k) for code in FAULTS if not only or code == only for k in range(faults)]
+    tasks += [
+        (code, 10_000 + k) for code in FAULTS if not only or code == only for k in range(faults)
+    ]
     done: dict[tuple[str, int], list[str]] = {}
     if keep is not None and keep.exists():
         for line in keep.read_text(encoding="utf-8").splitlines():
             code, seed, raised_codes = json.loads(line)
             done[code, seed] = raised_codes
     with ProcessPoolExecutor(jobs) as pool:
-        for code, seed, raised_codes in pool.map(_work, [task for task in tasks if task not in done]):
+        for code, seed, raised_codes in pool.map(
+            _work, [task for task in tasks if task not in done]
+        ):
             done[code, seed] = raised_codes
             if keep is not None:
                 with keep.open("a", encoding="utf-8") as lines:
@@ -185,12 +219,16 @@ def measure(logs: int, faults: int, jobs: int, only: str = "", keep: Path | None
             if not code and raised_codes:
                 print(f"healthy log {seed}: {', '.join(raised_codes)}", flush=True)
     alarms = Counter(one for task in tasks if not task[0] for one in done[task])
-    found = {code: sum(len(done[task]) for task in tasks if task[0] == code) for code, _ in tasks if code}
+    found = {
+        code: sum(len(done[task]) for task in tasks if task[0] == code) for code, _ in tasks if code
+    }
     return {"logs": logs, "faults": faults, "alarms": alarms, "detected": found}
 
 
 def rows(result: dict[str, Any]) -> list[tuple[str, float, float | None, str]]:
-    """Return (code, share of false alarms, share of faults detected, fault) of every code that was measured."""
+    """Return (code, share of false alarms, share of faults detected, fault) of every code that was
+    measured.
+    """
     listed = sorted({*FAULTS, *result["alarms"]})
     return [
         (
@@ -216,7 +254,13 @@ def write_docs(result: dict[str, Any]) -> None:
     text = DOCS.read_text(encoding="utf-8")
     head, _, rest = text.partition(_BEGIN)
     table = "\n".join(
-        [_BEGIN, f"{result['logs']} healthy logs; {result['faults']} logs with each fault.", "", *lines, ""]
+        [
+            _BEGIN,
+            f"{result['logs']} healthy logs; {result['faults']} logs with each fault.",
+            "",
+            *lines,
+            "",
+        ]
     )
     DOCS.write_text(head + table + _END + rest.partition(_END)[2], encoding="utf-8")
     draw(measured)
@@ -230,7 +274,13 @@ def draw(measured: list[tuple[str, float, float | None, str]]) -> None:
     axis = figure.subplots()
     places = range(len(measured))
     axis.axvspan(0, 100 * MOST, color="#d62728", alpha=0.12, linewidth=0)
-    axis.plot([100 * row[1] for row in measured], places, "o", color="#d62728", label="false alarms (healthy logs)")
+    axis.plot(
+        [100 * row[1] for row in measured],
+        places,
+        "o",
+        color="#d62728",
+        label="false alarms (healthy logs)",
+    )
     seen = [(100 * row[2], place) for place, row in zip(places, measured) if row[2] is not None]
     axis.plot(*zip(*seen), "s", color="#1f77b4", label="detected (fault planted)")
     axis.set_yticks(list(places), [row[0] for row in measured], fontsize=8)
@@ -248,13 +298,19 @@ def main() -> None:
     parser.add_argument("--faults", type=int, default=20)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--only", default="")
-    parser.add_argument("--docs", action="store_true", help="write docs/false-alarms.md and its figure")
-    parser.add_argument("--keep", type=Path, help="keep finished logs in this file, and do not run them again")
+    parser.add_argument(
+        "--docs", action="store_true", help="write docs/false-alarms.md and its figure"
+    )
+    parser.add_argument(
+        "--keep", type=Path, help="keep finished logs in this file, and do not run them again"
+    )
     given = parser.parse_args()
     begin = time.monotonic()
     result = measure(given.logs, given.faults, given.jobs, given.only, given.keep)
     for code, alarms, found, _ in rows(result):
-        print(f"{code:40} {100 * alarms:6.1f} %   {'-' if found is None else f'{100 * found:.0f} %'}")
+        print(
+            f"{code:40} {100 * alarms:6.1f} %   {'-' if found is None else f'{100 * found:.0f} %'}"
+        )
     print(f"{time.monotonic() - begin:.0f} s")
     if given.docs:
         write_docs(result)

@@ -1,11 +1,13 @@
-"""How base parameters grow with the robot: time and memory of every method for 6 to 60 joints; two arms in detail.
+"""How base parameters grow with the robot: time and memory of every method for 6 to 60 joints.
 
-Each case runs in a process of its own, so that its peak of memory is its own; the time is that of
-`md.base_parameters` after import, the least of a few calls, and of `base.relations()` with all lengths named.
+Two arms in detail. Each case runs in a process of its own, so that its peak of memory is its own;
+the time is that of `md.base_parameters` after import, the least of a few calls, and of
+`base.relations()` with all lengths named.
 
-The arms are measured warm: everything imported, some calls made before, but every call with another robot, whose
-lengths differ by up to one per cent, so that nothing of the robot can be remembered. Processor time on one thread, in
-turns with Pinocchio's regressor and SciPy's QR where Pinocchio is installed.
+The arms are measured warm: everything imported, some calls made before, but every call with another
+robot, whose lengths differ by up to one per cent, so that nothing of the robot can be remembered.
+Processor time on one thread, in turns with Pinocchio's regressor and SciPy's QR where Pinocchio is
+installed.
 """
 
 from __future__ import annotations
@@ -95,7 +97,9 @@ def arm(name: str, calls: int) -> dict[str, Any]:
 
     import minidyn as md
 
-    ways: dict[str, Any] = {method: partial(md.base_parameters, method=method) for method in METHODS}
+    ways: dict[str, Any] = {
+        method: partial(md.base_parameters, method=method) for method in METHODS
+    }
     robot = md.load(name)
     if find_spec("pinocchio"):
         from peer_base_parameters import by_pinocchio
@@ -110,7 +114,10 @@ def arm(name: str, calls: int) -> dict[str, Any]:
             start = time.process_time()
             call(other)
             seconds[way].append(time.process_time() - start)
-    times = {way: (1e3 * min(values[5:]), 1e3 * float(np.median(values[5:]))) for way, values in seconds.items()}
+    times = {
+        way: (1e3 * min(values[5:]), 1e3 * float(np.median(values[5:])))
+        for way, values in seconds.items()
+    }
     return {"arm": name, "ms": times}
 
 
@@ -120,9 +127,13 @@ def _varied(robot: Any, rng: Any) -> Any:
     def changed(step: Any) -> Any:
         if step.is_turn:
             return step
-        return replace(step, value=round(step.value * (1 + 0.01 * rng.uniform()), 4), symbol="", factor=1.0)
+        return replace(
+            step, value=round(step.value * (1 + 0.01 * rng.uniform()), 4), symbol="", factor=1.0
+        )
 
-    joints = tuple(replace(joint, before=tuple(map(changed, joint.before))) for joint in robot.joints)
+    joints = tuple(
+        replace(joint, before=tuple(map(changed, joint.before))) for joint in robot.joints
+    )
     return replace(robot, joints=joints, symbols=())
 
 
@@ -159,8 +170,9 @@ def tables(measured: list[dict[str, Any]]) -> str:
         for m in measured:
             if m.get("shape") == shape:
                 lines.append(
-                    f"| {m['n']} | {m['parameters']} | {m['method']} | {m['rank']} | {m['first_s']:.3f} | "
-                    f"{m['seconds']:.3f} | {m['relations_s']:.3f} | {m['peak_MB']:.0f} |"
+                    f"| {m['n']} | {m['parameters']} | {m['method']} | {m['rank']} | "
+                    f"{m['first_s']:.3f} | {m['seconds']:.3f} | {m['relations_s']:.3f} | "
+                    f"{m['peak_MB']:.0f} |"
                 )
         lines.append("")
     arms = [m for m in measured if "arm" in m]
@@ -170,7 +182,12 @@ def tables(measured: list[dict[str, Any]]) -> str:
         "",
         f"| arm | {' | '.join(ways)} |",
         "|---|" + "---:|" * len(ways),
-        *(f"| {m['arm']} | " + " | ".join("{:.2f}, {:.2f}".format(*m["ms"][way]) for way in ways) + " |" for m in arms),
+        *(
+            f"| {m['arm']} | "
+            + " | ".join("{:.2f}, {:.2f}".format(*m["ms"][way]) for way in ways)
+            + " |"
+            for m in arms
+        ),
         "",
     ]
     for goal, (n, shape, seconds, memory) in GOALS.items():
@@ -178,7 +195,9 @@ def tables(measured: list[dict[str, Any]]) -> str:
             if (m.get("n"), m.get("shape"), m.get("method")) == (n, shape, "exact"):
                 met = m["first_s"] < seconds and (memory is None or m["peak_MB"] < memory)
                 limit = f"{seconds} s" + ("" if memory is None else f" and {memory:.0f} MB")
-                lines.append(f"{goal}, exact, first call under {limit}: {'met' if met else 'NOT met'}.")
+                lines.append(
+                    f"{goal}, exact, first call under {limit}: {'met' if met else 'NOT met'}."
+                )
     return "\n".join(lines)
 
 

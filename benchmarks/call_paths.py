@@ -1,16 +1,20 @@
-"""What a call of one sample costs from Python, by every way that is maintained and by the builtin that minidyn makes.
+"""What a call of one sample costs from Python, by every way that is maintained and by the builtin
+that minidyn makes.
 
     python benchmarks/call_paths.py [rounds]
 
-Each way computes inverse dynamics of one sample: check three vectors, read or copy them, compute, return a new vector.
-All run the same machine code. Figures are medians of processor time of interleaved rounds, and the least of each, which
-is what a quiet machine gives; ratios are of medians, over the builtin.
+Each way computes inverse dynamics of one sample: check three vectors, read or copy them, compute,
+return a new vector. All run the same machine code. Figures are medians of processor time of
+interleaved rounds, and the least of each, which is what a quiet machine gives; ratios are of
+medians, over the builtin.
 
-- kernel: `md.compile(robot, "inverse_dynamics")(q, dq, ddq)`, the builtin of minidyn.graph.targets.native.builtin.
+- kernel: `md.compile(robot, "inverse_dynamics")(q, dq,
+  ddq)`, the builtin of minidyn.graph.targets.native.builtin.
 - function: `md.inverse_dynamics(robot, q, dq, ddq)`, which finds the kernel first.
-- ctypes, bound: the quickest found. Vectors are copied into buffers of the kernel's own through memoryviews, which
-  check type, shape and format on the way; machine code that knows these buffers is called without arguments (each
-  one costs 0.1 µs more); the result is copied out. Buffers come from a list, so that threads do not share them.
+- ctypes, bound: the quickest found. Vectors are copied into buffers of the kernel's own through
+  memoryviews, which check type, shape and format on the way; machine code that knows these buffers
+  is called without arguments (each one costs 0.1 µs more); the result is copied out. Buffers come
+  from a list, so that threads do not share them.
 - ctypes, addresses: no copies; checks in Python, addresses by `__array_interface__`.
 - cffi, bound: as ctypes, bound, by a function pointer of cffi (ABI mode: no compiler is needed).
 - cffi, from_buffer: no copies; checks in Python, addresses by `ffi.from_buffer`.
@@ -48,7 +52,8 @@ class Bound:
         self.output = np.zeros(function.results[0].shape)
         self.work = np.zeros(max(1, len(plan.slots)))
         places = ", ".join(
-            f"ptr inttoptr (i64 {array.ctypes.data} to ptr)" for array in (*self.inputs, self.output, self.work)
+            f"ptr inttoptr (i64 {array.ctypes.data} to ptr)"
+            for array in (*self.inputs, self.output, self.work)
         )
         calls = "".join(f"  call void @{part}({places})\n" for part in ("once", "fill.1", "core.1"))
         text = helper_text(plan, 1) + once_text(plan) + fill_text(plan, 1) + core_text(plan, 1)
@@ -135,11 +140,15 @@ def ways(robot: md.Robot, arrays: list[Any]) -> tuple[dict[str, Call], list[Any]
 
         found["cffi, bound"] = with_buffers(bound, pointers)
         found["cffi, from_buffer"] = with_addresses(robot.n, by_buffer)
-    found["the call alone"] = lambda q, dq, ddq, entry=entries[0], result=bound[0].output: entry() or result
+    found["the call alone"] = lambda q, dq, ddq, entry=entries[0], result=bound[0].output: (
+        entry() or result
+    )
     return found, [kernel, bound]
 
 
-def measure(calls: dict[str, Call], arrays: list[Any], rounds: int) -> dict[str, tuple[float, float]]:
+def measure(
+    calls: dict[str, Call], arrays: list[Any], rounds: int
+) -> dict[str, tuple[float, float]]:
     """Return the median and the least processor time of one call by each way, µs."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
@@ -168,11 +177,18 @@ def main() -> None:
         print(f"\n{name}, inverse dynamics of one sample")
         for way, (median, least) in found.items():
             ratio = median / found["kernel"][0]
-            print(f"  {way:20s} median {median:6.3f} µs, least {least:6.3f} µs, {ratio:5.2f} x kernel")
-        others = {way: least for way, (_, least) in found.items() if way.startswith(("ctypes", "cffi"))}
+            print(
+                f"  {way:20s} median {median:6.3f} µs, least {least:6.3f} µs, {ratio:5.2f} x kernel"
+            )
+        others = {
+            way: least for way, (_, least) in found.items() if way.startswith(("ctypes", "cffi"))
+        }
         best = min(others, key=lambda way: others[way])
         verdict = "at most" if others[best] <= LIMIT else "more than"
-        print(f"  the quickest maintained way ({best}) takes {others[best]:.2f} µs at best: {verdict} {LIMIT} µs")
+        print(
+            f"  the quickest maintained way ({best}) takes {others[best]:.2f} µs at best: "
+            f"{verdict} {LIMIT} µs"
+        )
         del alive
 
 

@@ -1,7 +1,9 @@
-"""The same functions written for CasADi: textbook recursions on its symbols, the best known form for code generation.
+"""The same functions written for CasADi.
 
-Newton-Euler in link frames, composite bodies, and the regressor by one wrench for each parameter. Forward dynamics
-solves with the inertia matrix, which for arms of six or seven joints takes fewer operations than articulated bodies.
+Textbook recursions on its symbols, the best known form for code generation. Newton-Euler in link
+frames, composite bodies, and the regressor by one wrench for each parameter. Forward dynamics
+solves with the inertia matrix, which for arms of six or seven joints takes fewer operations than
+articulated bodies.
 """
 
 from __future__ import annotations
@@ -18,7 +20,10 @@ Array = NDArray[np.float64]
 
 
 class Chain:
-    """A chain of revolute joints as CasADi sees it: constant geometry and inertia of a Pinocchio model."""
+    """A chain of revolute joints as CasADi sees it.
+
+    Constant geometry and inertia of a Pinocchio model.
+    """
 
     def __init__(self, model: pin.Model) -> None:
         self.n = model.nv
@@ -26,7 +31,10 @@ class Chain:
         self.parents = [model.parents[k + 1] - 1 for k in range(self.n)]
         self.R0 = [_tidy(model.jointPlacements[k + 1].rotation) for k in range(self.n)]
         self.p = [ca.SX(_tidy(model.jointPlacements[k + 1].translation)) for k in range(self.n)]
-        self.axis = [_tidy(np.asarray(model.joints[k + 1].createData().S).reshape(6)[3:]) for k in range(self.n)]
+        self.axis = [
+            _tidy(np.asarray(model.joints[k + 1].createData().S).reshape(6)[3:])
+            for k in range(self.n)
+        ]
         self.mass, self.mc, self.inertia = [], [], []
         for body in list(model.inertias)[1:]:
             ten = body.toDynamicParameters()  # m, mc, then Ixx Ixy Iyy Ixz Iyz Izz about the origin
@@ -42,12 +50,19 @@ class Chain:
             K = _skew(self.axis[k])
             e = ca.SX(self.axis[k])
             c, s = ca.cos(q[k]), ca.sin(q[k])
-            found.append(ca.mtimes(ca.SX(self.R0[k]), c * (ca.SX.eye(3) - e @ e.T) + s * K + e @ e.T))
+            found.append(
+                ca.mtimes(ca.SX(self.R0[k]), c * (ca.SX.eye(3) - e @ e.T) + s * K + e @ e.T)
+            )
         return found
 
 
-def casadi_function(model: pin.Model, what: str, columns: Sequence[int] | None = None) -> ca.Function:
-    """Return one of the functions; `columns` of a regressor are places in (m, mc, I) order, ten a link."""
+def casadi_function(
+    model: pin.Model, what: str, columns: Sequence[int] | None = None
+) -> ca.Function:
+    """Return one of the functions.
+
+    `columns` of a regressor are places in (m, mc, I) order, ten a link.
+    """
     chain = Chain(model)
     q, dq, ddq = (ca.SX.sym(name, chain.n) for name in ("q", "dq", "ddq"))
     if what == "inertia_matrix":
@@ -56,7 +71,9 @@ def casadi_function(model: pin.Model, what: str, columns: Sequence[int] | None =
         inputs, result = [q, dq, ddq], _inverse_dynamics(chain, chain.turns(q), dq, ddq)
     elif what == "forward_dynamics":
         R = chain.turns(q)
-        rest = ddq - _inverse_dynamics(chain, R, dq, ca.SX(chain.n, 1))  # here the third input is the torque
+        rest = ddq - _inverse_dynamics(
+            chain, R, dq, ca.SX(chain.n, 1)
+        )  # here the third input is the torque
         D, LT, order = ca.ldl(_inertia_matrix(chain, R), False)
         inputs, result = [q, dq, ddq], ca.ldl_solve(rest, D, LT, order)
     else:
@@ -81,7 +98,9 @@ def _skew(v: Any) -> Any:
 
 
 def _motion(chain: Chain, R: list[Any], dq: Any, ddq: Any) -> list[tuple[Any, Any, Any]]:
-    """Angular velocity, angular acceleration and acceleration of the origin (less gravity), in link frames."""
+    """Angular velocity, angular acceleration and acceleration of the origin (less gravity), in link
+    frames.
+    """
     found: list[tuple[Any, Any, Any]] = []
     for k, parent in enumerate(chain.parents):
         e = ca.SX(chain.axis[k])

@@ -1,7 +1,8 @@
-"""Control and simulation of a 6-joint arm: one step from C and from Python, a closed loop, many of them at once.
+"""Control and simulation of a 6-joint arm.
 
-The C is what `controller.source("c")` prints, compiled with gcc -O2 and called in a loop whose estimate changes from
-call to call; the least of several runs counts.
+One step from C and from Python, a closed loop, many of them at once. The C is what
+`controller.source("c")` prints, compiled with gcc -O2 and called in a loop whose estimate changes
+from call to call; the least of several runs counts.
 """
 
 from __future__ import annotations
@@ -59,9 +60,13 @@ def controllers() -> dict[str, Any]:
     common = {"rate": 10.0, "adaptation": 1e-4}
     return {
         "Slotine-Li, all 60 parameters": md.control.slotine_li(robot, gain=gain, **common),
-        "Slotine-Li, 36 base parameters": md.control.slotine_li(robot, gain=gain, base=base, **common),
+        "Slotine-Li, 36 base parameters": md.control.slotine_li(
+            robot, gain=gain, base=base, **common
+        ),
         "Slotine-Li, one load": md.control.slotine_li(robot, gain=gain, unknown=load, **common),
-        "Slotine-Li, consistent": md.control.slotine_li(robot, gain=gain, consistent=True, **common),
+        "Slotine-Li, consistent": md.control.slotine_li(
+            robot, gain=gain, consistent=True, **common
+        ),
         "modified Slotine-Li, all 60": md.control.modified_slotine_li(robot, **common),
         "Craig, one load": md.control.craig(robot, unknown=load, lower=0.0, **common),
         "computed torque": md.control.computed_torque(robot, bandwidth=10),
@@ -74,20 +79,28 @@ def c_step(law: Any, calls: int) -> float | None:
     if shutil.which("gcc") is None:
         return None
     source = law.source("c")
-    found = re.search(r"void (\w+)\(([^)]*)\);", source)
+    found = re.search(r"int (\w+)\((const[^)]*)\);", source)
     assert found is not None
     name, arguments = found.groups()
     sizes = {word: int(size) for word, size in re.findall(r"double (\w+)\[(\d+)\]", arguments)}
-    given = [word for word in sizes if word not in ("estimate", "tau", "next_estimate")]
+    given = [word for word in sizes if word not in ("estimate", "tau", "next_estimate", "held")]
     rng = np.random.default_rng(0)
-    fill = "\n".join(f"    {word}[{k}] = {rng.normal():.17g};" for word in given for k in range(sizes[word]))
+    fill = "\n".join(
+        f"    {word}[{k}] = {rng.normal():.17g};" for word in given for k in range(sizes[word])
+    )
     adapts = "estimate" in sizes
-    call = f"{name}({'state, ' if adapts else ''}{', '.join(given)}, torque{', other' if adapts else ''});"
+    call = (
+        f"{name}({'state, ' if adapts else ''}{', '.join(given)}, "
+        f"torque{', other' if adapts else ''}, held);"
+    )
     if adapts:  # a step that depends on the one before, as in a real loop, without running away
-        call += f" for (int j = 0; j < {sizes['estimate']}; j++) state[j] = start[j] + 1e-12 * other[j];"
+        call += (
+            f" for (int j = 0; j < {sizes['estimate']}; j++) state[j] = start[j] + 1e-12 * "
+            "other[j];"
+        )
     text = MAIN.format(
         source=source,
-        inputs=", ".join(f"{word}[{sizes[word]}]" for word in given),
+        inputs=", ".join([*(f"{word}[{sizes[word]}]" for word in given), "held[2]"]),
         calls=calls,
         start=", ".join(repr(float(value)) for value in law.start) or "0",
         count=len(law.start),
@@ -136,7 +149,9 @@ def measure(quick: bool = False) -> dict[str, Any]:
         md.simulate_batch(robot, law, motion, duration, q0=positions, threads=threads)
         seconds = time.perf_counter() - begin
         # time grows with the simulated time: runs of 10 s in a second
-        batches.append({"runs": count, "threads": threads, "runs_per_s": count * duration / 10.0 / seconds})
+        batches.append(
+            {"runs": count, "threads": threads, "runs_per_s": count * duration / 10.0 / seconds}
+        )
     return {
         "steps": steps,
         "simulation_s": min(taken),
@@ -151,17 +166,31 @@ def tables(measured: dict[str, Any]) -> str:
     for name, step in measured["steps"].items():
         from_c = "-" if step["C"] is None else f"{1e6 * step['C']:.2f}"
         lines.append(f"| {name} | {from_c} | {1e6 * step['Python']:.1f} |")
-    lines += ["", f"10 s of closed loop at 1 kHz, Slotine-Li on all parameters: {measured['simulation_s']:.2f} s."]
+    lines += [
+        "",
+        (
+            "10 s of closed loop at 1 kHz, Slotine-Li on all parameters: "
+            f"{measured['simulation_s']:.2f} s."
+        ),
+    ]
     for batch in measured["batches"]:
         lines.append(
-            f"Batches of {batch['runs']} such runs, {batch['threads']} thread{'s' if batch['threads'] > 1 else ''}: "
-            f"{batch['runs_per_s']:.0f} runs of 10 s in a second."
+            f"Batches of {batch['runs']} such runs, {batch['threads']} "
+            f"thread{'s' if batch['threads'] > 1 else ''}: {batch['runs_per_s']:.0f} runs of 10 s "
+            "in a second."
         )
     lines.append("")
     for kind in ("C", "Python"):
-        worst = max((step[kind] for step in measured["steps"].values() if step[kind] is not None), default=None)
+        worst = max(
+            (step[kind] for step in measured["steps"].values() if step[kind] is not None),
+            default=None,
+        )
         if worst is not None:
-            met = "met by every law" if worst < GOALS[kind] else f"NOT met by every law (worst {1e6 * worst:.2f} µs)"
+            met = (
+                "met by every law"
+                if worst < GOALS[kind]
+                else f"NOT met by every law (worst {1e6 * worst:.2f} µs)"
+            )
             lines.append(f"A step under {1e6 * GOALS[kind]:.0f} µs from {kind}: {met}.")
     met = "met" if measured["simulation_s"] < GOALS["simulation"] else "NOT met"
     lines.append(f"10 s at 1 kHz under {GOALS['simulation']:.0f} s: {met}.")

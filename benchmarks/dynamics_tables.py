@@ -25,7 +25,10 @@ class Goal:
         met = self.value <= self.goal if self.most else self.value >= self.goal
         sign = "at most " if self.most else ""
         verdict = f"not judged: {self.doubt}" if self.doubt else "ok" if met else "MISSED"
-        return f"{self.text}: goal {sign}{self.goal:g}{self.unit}, measured {self.value:.3g}{self.unit} {verdict}"
+        return (
+            f"{self.text}: goal {sign}{self.goal:g}{self.unit}, measured "
+            f"{self.value:.3g}{self.unit} {verdict}"
+        )
 
 
 _IN_CACHE = {
@@ -51,19 +54,45 @@ def goals(found: Mapping[str, Any]) -> list[Goal]:
         for what, row in rows.items():
             name = f"{robot} {what.replace('_', ' ')}"
             if what in _IN_CACHE:
-                listed.append(Goal(f"{name}, in cache", _IN_CACHE[what][robot], 1e9 * row["cached"], " ns", most=True))
+                listed.append(
+                    Goal(
+                        f"{name}, in cache",
+                        _IN_CACHE[what][robot],
+                        1e9 * row["cached"],
+                        " ns",
+                        most=True,
+                    )
+                )
             if what in _OVER_CASADI and "casadi" in row:
-                listed.append(Goal(f"{name}, over CasADi's C", _OVER_CASADI[what], row["casadi"] / row["cached"]))
+                listed.append(
+                    Goal(
+                        f"{name}, over CasADi's C",
+                        _OVER_CASADI[what],
+                        row["casadi"] / row["cached"],
+                    )
+                )
             if what in _OVER_PINOCCHIO:
-                for way, column in (("fresh result", "fresh"), ("out=", "out"), ("large out=", "huge")):
+                for way, column in (
+                    ("fresh result", "fresh"),
+                    ("out=", "out"),
+                    ("large out=", "huge"),
+                ):
                     ratio = row["pinocchio"] / row[column]
-                    listed.append(Goal(f"{name}, arrays, {way}, over Pinocchio", _OVER_PINOCCHIO[what], ratio))
+                    listed.append(
+                        Goal(f"{name}, arrays, {way}, over Pinocchio", _OVER_PINOCCHIO[what], ratio)
+                    )
             if what in ("inertia_matrix", "inverse_dynamics"):
                 listed.append(Goal(f"{name}, one sample", 0.5, 1e6 * row["one"], " µs", most=True))
             doubt = _threads_doubt(row, found["limits"])
-            listed.append(Goal(f"{name}, two threads", 1.7, row["huge"] / row["threads"], doubt=doubt))
-    slowest = max((name for name in found["starting"] if name != "import"), key=found["starting"].__getitem__)
-    listed.append(Goal(f"slowest first call ({slowest})", 0.5, found["starting"][slowest], " s", most=True))
+            listed.append(
+                Goal(f"{name}, two threads", 1.7, row["huge"] / row["threads"], doubt=doubt)
+            )
+    slowest = max(
+        (name for name in found["starting"] if name != "import"), key=found["starting"].__getitem__
+    )
+    listed.append(
+        Goal(f"slowest first call ({slowest})", 0.5, found["starting"][slowest], " s", most=True)
+    )
     return listed
 
 
@@ -83,30 +112,53 @@ def tables(found: Mapping[str, Any]) -> str:
     limit, here = found["limits"], found["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in here["versions"].items())
     lines = [
-        f"{here['processor']}, {here['cores']} cores, {here['width']} doubles a vector, load {here['load']}; "
-        f"{versions}.",
+        f"{here['processor']}, {here['cores']} cores, {here['width']} doubles a vector, load "
+        f"{here['load']}; {versions}.",
         "",
-        f"One core at most: {limit['flops'] / 1e9:.1f} GFLOP/s, writing {limit['write'] / 1e9:.1f} GB/s, "
-        f"reading {limit['read'] / 1e9:.1f} GB/s; two cores writing {limit['write_two'] / 1e9:.1f} GB/s.",
+        f"One core at most: {limit['flops'] / 1e9:.1f} GFLOP/s, writing "
+        f"{limit['write'] / 1e9:.1f} GB/s, reading {limit['read'] / 1e9:.1f} GB/s; two cores "
+        f"writing {limit['write_two'] / 1e9:.1f} GB/s.",
         "",
     ]
     lines += [f"Left out: {text}." for text in found["missing"]]
     for robot, rows in found["robots"].items():
-        lines += ["", f"**{robot}**, ns per sample in cache", "", *_table(_CACHED_HEAD, rows, limit, _cached_cells)]
+        lines += [
+            "",
+            f"**{robot}**, ns per sample in cache",
+            "",
+            *_table(_CACHED_HEAD, rows, limit, _cached_cells),
+        ]
         lines += ["", f"**{robot}**, row-major arrays, ns per sample; one call, µs", ""]
         sizes = {name: f"{size / 1e6:.3g} MB" for name, size in found["result_bytes"].items()}
         lines += _table([text.format(**sizes) for text in _ARRAY_HEAD], rows, limit, _array_cells)
     started = found["starting"]
-    lines += ["", "First call of each function of the Panda in a fresh process, s of processor time:", ""]
+    lines += [
+        "",
+        "First call of each function of the Panda in a fresh process, s of processor time:",
+        "",
+    ]
     lines.append(
-        ", ".join(f"{name.replace('_', ' ')} {value:.2f}" for name, value in started.items() if name != "import")
+        ", ".join(
+            f"{name.replace('_', ' ')} {value:.2f}"
+            for name, value in started.items()
+            if name != "import"
+        )
     )
     lines += ["", f"`import minidyn`: {1e3 * started['import']:.0f} ms.", "", "Goals:", ""]
     lines += [f"- {text}" for text in found["goals"]]
     return "\n".join([*lines, "", f"Measured in {found['seconds']:.0f} s."])
 
 
-_CACHED_HEAD = ("constants", "parameters at call", "CasADi C", "ratio", "our C", "operations", "limit", "of limit")
+_CACHED_HEAD = (
+    "constants",
+    "parameters at call",
+    "CasADi C",
+    "ratio",
+    "our C",
+    "operations",
+    "limit",
+    "of limit",
+)
 _ARRAY_HEAD = (
     "fresh {fresh}",
     "out= {out}",

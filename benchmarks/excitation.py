@@ -1,10 +1,11 @@
-"""Designed motions: how quick, how good, against random motions, longer searches, other solvers and published figures.
+"""Designed motions: how quick, how good, against random motions, longer searches, other solvers and
+published figures.
 
     python benchmarks/excitation.py                    # a few minutes
     python benchmarks/excitation.py --search 3600      # "the best of an hour's search", a fresh start every time
 
 Times are those of one core (time of the process), so that a busy machine does not count.
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -37,10 +38,15 @@ def spread(made: md.Excitation) -> float:
 
 def designs(names: list[str], duration: float, seconds: float, motions: int) -> None:
     """One design of each robot, against a longer search and against random motions."""
-    print(f"{'robot':10s} {'parameters':>10s} {'design, s':>10s} {'condition':>10s} {'logdet':>8s}", end="")
+    print(
+        f"{'robot':10s} {'parameters':>10s} {'design, s':>10s} {'condition':>10s} {'logdet':>8s}",
+        end="",
+    )
     print(f" {'over best of search':>20s} {'best random over it':>20s} {'largest share':>14s}")
     for name in names:
-        md.excite(name, duration, time_limit=1e-3, **RIGID)  # libraries are loaded, base parameters found
+        md.excite(
+            name, duration, time_limit=1e-3, **RIGID
+        )  # libraries are loaded, base parameters found
         begun = time.process_time()
         made = md.excite(name, duration, **RIGID)
         took = time.process_time() - begun
@@ -52,11 +58,19 @@ def designs(names: list[str], duration: float, seconds: float, motions: int) -> 
         rng = np.random.default_rng(0)
         search = Search(problem)
         random = min(
-            problem.judge(start_motion(problem, search.still, rng, use=0.97), 0.1, "d")[2] for _ in range(motions)
+            problem.judge(start_motion(problem, search.still, rng, use=0.97), 0.1, "d")[2]
+            for _ in range(motions)
         )
         share = max(max(shares.values()) for shares in made.margins.values())
-        print(f"{name:10s} {made.base.rank:10d} {took:10.1f} {made.condition:10.1f} {made.logdet:8.1f}", end="")
-        print(f" {spread(made) / best:20.4f} {np.exp(random) / spread(made):20.2f} {share:14.4f}", flush=True)
+        print(
+            f"{name:10s} {made.base.rank:10d} {took:10.1f} {made.condition:10.1f} "
+            f"{made.logdet:8.1f}",
+            end="",
+        )
+        print(
+            f" {spread(made) / best:20.4f} {np.exp(random) / spread(made):20.2f} {share:14.4f}",
+            flush=True,
+        )
         print(f"{'':10s} {seed} starts in all, {motions} random motions within the same limits")
 
 
@@ -69,12 +83,17 @@ def rigid_problem(name: str, duration: float) -> Problem:
 
 
 def solvers(name: str, duration: float, seconds: float) -> None:
-    """BFGS with barriers against an augmented Lagrangian, SLSQP and trust-constr, from the same motion."""
+    """BFGS with barriers against an augmented Lagrangian, SLSQP and trust-constr, from the same
+    motion.
+    """
     problem = rigid_problem(name, duration)
     problem.tight = dict.fromkeys(TIGHT, 1.0)
     rng = np.random.default_rng(1)
     start = start_motion(problem, Search(problem).still, rng)
-    print(f"{'solver':22s} {'seconds':>8s} {'evaluations':>12s} {'log criterion':>14s} {'largest share':>14s}")
+    print(
+        f"{'solver':22s} {'seconds':>8s} {'evaluations':>12s} {'log criterion':>14s} "
+        f"{'largest share':>14s}"
+    )
     for label, solve in (
         ("BFGS, barriers", _barriers),
         ("augmented Lagrangian", _lagrangian),
@@ -84,7 +103,9 @@ def solvers(name: str, duration: float, seconds: float) -> None:
         count, last = [0], [start]
         begun = time.process_time()
 
-        def look(u: Array, begun: float = begun, count: list[int] = count, last: list[Array] = last) -> None:
+        def look(
+            u: Array, begun: float = begun, count: list[int] = count, last: list[Array] = last
+        ) -> None:
             count[0] += 1
             last[0] = u.copy()
             if time.process_time() - begun > seconds:
@@ -107,7 +128,10 @@ def _barriers(problem: Problem, u: Array, look: Any) -> Array:
 
 
 def _lagrangian(problem: Problem, u: Array, look: Any) -> Array:
-    """Augmented Lagrangian on L-BFGS-B; gradients of the shares by the barrier's own way through the graph."""
+    """Augmented Lagrangian on L-BFGS-B.
+
+    Gradients of the shares by the barrier's own way through the graph.
+    """
     import minidyn.excitation.search as problem_module
 
     barrier = problem_module._barrier
@@ -135,7 +159,9 @@ def _lagrangian(problem: Problem, u: Array, look: Any) -> Array:
     problem_module._barrier = penalty
     try:
         for _ in range(8):
-            u = minimize(judged, u, jac=True, method="L-BFGS-B", options={"maxiter": 200, "maxcor": 30}).x
+            u = minimize(
+                judged, u, jac=True, method="L-BFGS-B", options={"maxiter": 200, "maxcor": 30}
+            ).x
             judged(u, -1.0)
             stiffness *= 2
     finally:
@@ -144,7 +170,9 @@ def _lagrangian(problem: Problem, u: Array, look: Any) -> Array:
 
 
 def _constrained(method: str) -> Any:
-    """A solver of SciPy that takes constraints, with exact Jacobians of the shares at the samples."""
+    """A solver of SciPy that takes constraints, with exact Jacobians of the shares at the
+    samples.
+    """
 
     def solve(problem: Problem, u: Array, look: Any) -> Array:
         import minidyn.excitation.search as problem_module
@@ -154,7 +182,11 @@ def _constrained(method: str) -> Any:
         n, m, some = problem.family.joints, problem.family.size, slice(None)
         phi = [part[some] for part in problem.functions[0]]
         own = slice(0, n)
-        sizes = (problem.bounds.reach["position"][own], problem.bounds.reach["velocity"][own], problem.bounds.effort)
+        sizes = (
+            problem.bounds.reach["position"][own],
+            problem.bounds.reach["velocity"][own],
+            problem.bounds.effort,
+        )
 
         def shares(v: Array) -> Array:
             q, dq, ddq = problem.motion(problem.coefficients(v))
@@ -163,12 +195,16 @@ def _constrained(method: str) -> Any:
             return np.concatenate([part[some].ravel() for part in parts])
 
         def slopes(v: Array) -> Array:
-            motion = [np.ascontiguousarray(part[some]) for part in problem.motion(problem.coefficients(v))]
+            motion = [
+                np.ascontiguousarray(part[some]) for part in problem.motion(problem.coefficients(v))
+            ]
             count = len(motion[0])
             J = np.zeros((3, count, n, n, m))
             for j in range(n):
                 J[0, :, j, j], J[1, :, j, j] = phi[0] / sizes[0][j], phi[1] / sizes[1][j]
-            J[2] = sum(np.einsum("sij,sm->sijm", rate(*motion), part) for rate, part in zip(rates, phi))
+            J[2] = sum(
+                np.einsum("sij,sm->sijm", rate(*motion), part) for rate, part in zip(rates, phi)
+            )
             J[2] /= sizes[2][:, None, None]
             return np.einsum("rsijm,jmk->rsijk", J, problem.scales).reshape(3 * count * n, n * m)
 
@@ -176,7 +212,10 @@ def _constrained(method: str) -> Any:
             look(v)
             return problem.judge(v, 1.0, "d")[:2]
 
-        barrier, problem_module._barrier = problem_module._barrier, lambda share, weight: (0.0, np.zeros_like(share))
+        barrier, problem_module._barrier = (
+            problem_module._barrier,
+            lambda share, weight: (0.0, np.zeros_like(share)),
+        )
         try:
             limits: Any = (
                 {
@@ -201,7 +240,10 @@ def _between(shares: Any, slopes: Any) -> Any:
 
 
 def published() -> None:
-    """Motions as long as published ones; their robots and limits differ, so that this is for orientation."""
+    """Motions as long as published ones.
+
+    Their robots and limits differ, so that this is for orientation.
+    """
     for title, name, duration in (
         ("FloBaRoID, 7 joints, 12 s: logdet 109.6, condition 36.6", "iiwa14", 12.0),
         ("6 joints, 20-50 s: condition 61-92", "ur10e", 20.0),
@@ -209,16 +251,28 @@ def published() -> None:
         print(title)
         for criterion in ("d", "condition"):
             made = md.excite(name, duration, criterion=criterion, **RIGID)
-            print(f"  {name}, criterion {criterion:9s}: logdet {made.logdet:.1f}, condition {made.condition:.1f}")
+            print(
+                f"  {name}, criterion {criterion:9s}: logdet {made.logdet:.1f}, condition "
+                f"{made.condition:.1f}"
+            )
     print("robot_payload_id, a load on 7 joints, 10 s: condition 116.7 of WᵀW")
-    words = {"purpose": "payload", "payload": {"mass": 2.0, "com": [0, 0, 0.1]}, "friction": (), "noise": 1.0}
+    words = {
+        "purpose": "payload",
+        "payload": {"mass": 2.0, "com": [0, 0, 0.1]},
+        "friction": (),
+        "noise": 1.0,
+    }
     made = md.excite("iiwa14", 10.0, criterion="condition", **words)
     print(f"  iiwa14, criterion condition: condition {made.condition**2:.1f} of WᵀW")
 
 
 def with_shapes(duration: float) -> None:
-    """A design that keeps links 20 mm apart, of the panda whose URDF and meshes come with example-robot-data."""
-    inside = "cmeel.prefix/share/example-robot-data/robots/panda_description/urdf/panda_collision.urdf"
+    """A design that keeps links 20 mm apart, of the panda whose URDF and meshes come with
+    example-robot-data.
+    """
+    inside = (
+        "cmeel.prefix/share/example-robot-data/robots/panda_description/urdf/panda_collision.urdf"
+    )
     file = next((path for place in sys.path if (path := Path(place) / inside).is_file()), None)
     if file is None:
         print("with shapes: not measured, example-robot-data is not installed")
@@ -230,15 +284,20 @@ def with_shapes(duration: float) -> None:
     took = time.process_time() - begun
     pairs, least = len(made.margins["distance"]), 1000 * min(made.margins["distance"].values())
     print(
-        f"panda with gripper and shapes, {robot.n} joints, {pairs} pairs of links: {took:.1f} s, {least:.1f} mm apart"
+        f"panda with gripper and shapes, {robot.n} joints, {pairs} pairs of links: {took:.1f} s, "
+        f"{least:.1f} mm apart"
     )
     print(f"  logdet {made.logdet:.1f}, condition {made.condition:.1f}, feasible: {made.feasible}")
 
 
 def main() -> None:
     """Print all figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--search", type=float, default=60.0, help="seconds of the longer search for each robot")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--search", type=float, default=60.0, help="seconds of the longer search for each robot"
+    )
     parser.add_argument("--random", type=int, default=1000, help="random motions")
     parser.add_argument("--robots", nargs="*", default=["panda", "gen3"])
     options = parser.parse_args()

@@ -2,9 +2,10 @@
 
     python benchmarks/exports.py
 
-The table is of the UR10 whose measured log is part of minidyn (`minidyn example ur10`): identified from the first 70 %,
-tested on the rest, exported to each program; the error is that of a program which reads nothing but its file. The time
-is of a Panda: g++ -O2, one core, processor time, the least of fifty runs of 20,000 calls.
+The table is of the UR10 whose measured log is part of minidyn (`minidyn example ur10`): identified
+from the first 70 %, tested on the rest, exported to each program; the error is that of a program
+which reads nothing but its file. The time is of a Panda: g++ -O2, one core, processor time, the
+least of fifty runs of 20,000 calls.
 """
 
 from __future__ import annotations
@@ -57,21 +58,29 @@ def errors(folder: Path) -> None:
     log = md.read_recording(folder / "ur10" / "log.csv", robot)
     estimate = md.identify(robot, log.part(0.0, 0.7))
     test = md.validate(estimate, log.part(0.7))
-    print(f"\nUR10, held-out data: the whole model has an error of {100 * test.relative_error:.1f} %\n")
+    print(
+        f"\nUR10, held-out data: the whole model has an error of {100 * test.relative_error:.1f} "
+        "%\n"
+    )
     print("| `to` | leaves out | error |")
     print("|---|---|---:|")
     for target in TARGETS:
         made = estimate.export(folder / target, to=target, test=test)
         notice = next((n for n in made.notices if n.code == "export.cannot_say"), None)
         data = {"missing": {}, "error": test.relative_error} if notice is None else notice.data
-        print(f"| `{target}` | {', '.join(data['missing']) or 'nothing'} | {100 * data['error']:.1f} % |")
+        print(
+            f"| `{target}` | {', '.join(data['missing']) or 'nothing'} | "
+            f"{100 * data['error']:.1f} % |"
+        )
 
 
 def speed(folder: Path) -> None:
     """Print the time of one call of the class for ros2_control."""
     rng = np.random.default_rng(0)
     robot = md.load("panda").with_drives(True, ("viscous", "coulomb", "offset"), sign_width=0.05)
-    robot = robot.with_parameters(np.where(np.isnan(robot.parameters), rng.uniform(0.1, 1.0), robot.parameters))
+    robot = robot.with_parameters(
+        np.where(np.isnan(robot.parameters), rng.uniform(0.1, 1.0), robot.parameters)
+    )
     from minidyn.codegen.consumers.ros2_control import write
 
     made = folder / "ros2_control_of_a_panda"
@@ -80,10 +89,19 @@ def speed(folder: Path) -> None:
     sources = [path.name for path in made.glob("*.c")]
     subprocess.run(["gcc", "-O2", "-c", *sources], cwd=made, check=True)
     objects = [path.name for path in made.glob("*.o")]
-    subprocess.run(["g++", "-std=c++17", "-O2", "host.cpp", *objects, "-o", "host", "-lm"], cwd=made, check=True)
+    subprocess.run(
+        ["g++", "-std=c++17", "-O2", "host.cpp", *objects, "-o", "host", "-lm"],
+        cwd=made,
+        check=True,
+    )
     numbers = re.findall(r"^ +- (\S+)", (made / "parameters.yaml").read_text(), re.MULTILINE)
-    words = subprocess.run([str(made / "host")], input=" ".join(numbers), capture_output=True, text=True, check=True)
-    print(f"\nPanda, 7 joints with rotor inertia and friction: {words.stdout.split()[0]} ns a call of torque()")
+    words = subprocess.run(
+        [str(made / "host")], input=" ".join(numbers), capture_output=True, text=True, check=True
+    )
+    print(
+        f"\nPanda, 7 joints with rotor inertia and friction: {words.stdout.split()[0]} ns a call "
+        "of torque()"
+    )
 
 
 def main() -> None:

@@ -2,9 +2,9 @@
 
     python benchmarks/filters.py
 
-Prints what importing scipy.signal costs after `import minidyn` and what identification imports anyway, then the
-processor time of the zero-phase low-pass and of the power spectrum on 60 s and on 1 h of seven joints at 1 kHz, and how
-far the values are apart.
+Prints what importing scipy.signal costs after `import minidyn` and what identification imports
+anyway, then the processor time of the zero-phase low-pass and of the power spectrum on 60 s and on
+1 h of seven joints at 1 kHz, and how far the values are apart.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ print(time.process_time() - begin)
 def main() -> None:
     """Print the tables."""
     costs = [float(subprocess.check_output([sys.executable, "-c", IMPORT])) for _ in range(REPEATS)]
-    print(f"import scipy.signal after what identification imports: {np.median(costs):.2f} s of processor time\n")
+    print(
+        f"import scipy.signal after what identification imports: {np.median(costs):.2f} s of "
+        "processor time\n"
+    )
     from scipy.signal import butter, detrend, sosfiltfilt, welch
 
     sections = butter(ORDER, CUTOFF, fs=RATE, output="sos")
@@ -44,7 +47,9 @@ def main() -> None:
         count = round(seconds * RATE)
         t = np.arange(count) / RATE
         rng = np.random.default_rng(0)
-        values = np.sin(np.outer(t, np.linspace(1, 12, JOINTS))) + 1e-3 * rng.standard_normal((count, JOINTS))
+        values = np.sin(np.outer(t, np.linspace(1, 12, JOINTS))) + 1e-3 * rng.standard_normal(
+            (count, JOINTS)
+        )
         size = min(count, 8192)
 
         def smooth(values: np.ndarray = values) -> np.ndarray:
@@ -59,13 +64,23 @@ def main() -> None:
         def power_scipy(values: np.ndarray = values, size: int = size) -> np.ndarray:
             return np.asarray(welch(detrend(values, axis=0), RATE, "hann", size, axis=0)[1])
 
-        for name, ours, theirs in (("zero-phase low-pass", smooth, smooth_scipy), ("spectrum", power, power_scipy)):
+        for name, ours, theirs in (
+            ("zero-phase low-pass", smooth, smooth_scipy),
+            ("spectrum", power, power_scipy),
+        ):
             a, b, difference = _medians(ours, theirs)
-            print(f"| {name} | {count} | {1e3 * a:.1f} ms | {1e3 * b:.1f} ms | {b / a:.2f} | {difference:.1e} |")
+            print(
+                f"| {name} | {count} | {1e3 * a:.1f} ms | {1e3 * b:.1f} ms | {b / a:.2f} | "
+                f"{difference:.1e} |"
+            )
 
 
-def _medians(one: Callable[[], np.ndarray], two: Callable[[], np.ndarray]) -> tuple[float, float, float]:
-    """Return the medians of interleaved runs, s of processor time, and the largest relative difference."""
+def _medians(
+    one: Callable[[], np.ndarray], two: Callable[[], np.ndarray]
+) -> tuple[float, float, float]:
+    """Return the medians of interleaved runs, s of processor time, and the largest relative
+    difference.
+    """
     first, second = one(), two()
     times: list[tuple[float, float]] = []
     for _ in range(REPEATS):

@@ -3,15 +3,16 @@
     python benchmarks/fleet.py [--robots 1500] [--faults 50] [--docs] [--json FILE]
     python benchmarks/fleet.py --large 1000      # one large fleet from files, by the shell: time, memory, sizes
 
-Robots of two types are simulated, each with friction, offsets and drive gains of its own: "two joints" with 5 % spread
-of every friction parameter, 1 % of gains, logs of 6 s; "three joints" with spreads that differ by joint (2, 5 and 8 %)
-and logs of 3 to 12 s. Torques have noise of 2 % of their size, motions are random. The same robots are grouped into
-fleets of several sizes: `false` is the share of healthy robots that are listed at level 5 %. `drawn` is the same for
-many more fleets, of which only estimates are drawn, with spreads and correlations of those of 200 robots; they are
+Robots of two types are simulated, each with friction, offsets and drive gains of its own: "two
+joints" with 5 % spread of every friction parameter, 1 % of gains, logs of 6 s; "three joints" with
+spreads that differ by joint (2, 5 and 8 %) and logs of 3 to 12 s. Torques have noise of 2 % of
+their size, motions are random. The same robots are grouped into fleets of several sizes: `false` is
+the share of healthy robots that are listed at level 5 %. `drawn` is the same for many more fleets,
+of which only estimates are drawn, with spreads and correlations of those of 200 robots; they are
 compared as identify_fleet does it. Then one robot of each
-fleet has a fault: `found` is how often it is listed, `named` how often with the right cause and joint first. With
---docs table and figure of docs/clusters.md are written.
-"""
+fleet has a fault: `found` is how often it is listed, `named` how often with the right cause and
+joint first. With --docs table and figure of docs/clusters.md are written.
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -146,7 +147,9 @@ def log_of(
         elif column.symbol == "Fo":
             values[column.index] += 0.1 * rng.normal()
     if kind == "load":
-        carried = from_body(size, (0.03, 0.02, 0.05), 0.002 * size * np.eye(3))  # beside the flange, in its frame
+        carried = from_body(
+            size, (0.03, 0.02, 0.05), 0.002 * size * np.eye(3)
+        )  # beside the flange, in its frame
         values[robot.layout.links[-1]] += transform(carried, flange(robot))
     gains = 1 + 0.01 * rng.normal(size=joints)
     gains[joint] += size * (kind == "gain")
@@ -171,20 +174,29 @@ def flange(robot: md.Robot) -> np.ndarray:
 
 
 def spreads_of(name: str, healthy: Sequence[Member]) -> Comparison:
-    """Return all of some robots compared, which has the spreads and correlations of their estimates."""
+    """Return all of some robots compared, which has the spreads and correlations of their
+    estimates.
+    """
     return Comparison(fitted(base_of(name), healthy), healthy, np.ones(len(healthy), dtype=bool))
 
 
 def drawn(known: Comparison, size: int, robots: int) -> float:
-    """Return the share of healthy robots that are listed, in fleets of which estimates alone are drawn."""
+    """Return the share of healthy robots that are listed, in fleets of which estimates alone are
+    drawn.
+    """
     rng, everyone = np.random.default_rng(size), np.ones(size, dtype=bool)
     root = np.linalg.cholesky(np.cov(known.x))
     together = Together(known._correlation(), known.kinds, size - 2)
     listed = []
     for _ in range(robots // size):
-        x, V = root @ rng.normal(size=(len(root), size)), known.V[:, rng.integers(known.V.shape[1], size=size)]
+        x, V = (
+            root @ rng.normal(size=(len(root), size)),
+            known.V[:, rng.integers(known.V.shape[1], size=size)],
+        )
         x *= np.sqrt(V / np.mean(known.V, axis=1, keepdims=True))
-        p = others(x, V, everyone, known.kinds, known._scale()).chance(slice(None), slice(None), x, V)
+        p = others(x, V, everyone, known.kinds, known._scale()).chance(
+            slice(None), slice(None), x, V
+        )
         listed.append(together.chance(p.min(axis=0)) < LEVEL)
     return float(np.mean(listed))
 
@@ -194,13 +206,25 @@ def measured(name: str, robots: int, faults: int, first: int = 0) -> list[dict[s
     """Return the figures of a type, one row for each size of fleets."""
     base, begun = base_of(name), time.perf_counter()
     healthy = [member(name, first + number) for number in range(robots)]
-    broken = {words: [member(name, number, fault) for number in range(faults)] for words, fault in FAULTS.items()}
-    print(f"{name}: {robots + faults * len(FAULTS)} robots reduced in {time.perf_counter() - begun:.0f} s", flush=True)
+    broken = {
+        words: [member(name, number, fault) for number in range(faults)]
+        for words, fault in FAULTS.items()
+    }
+    print(
+        f"{name}: {robots + faults * len(FAULTS)} robots reduced in "
+        f"{time.perf_counter() - begun:.0f} s",
+        flush=True,
+    )
     rows, known = [], spreads_of(name, healthy[:200])
     for size in SIZES:
         groups = [healthy[k : k + size] for k in range(0, robots - size + 1, size)]
         listed = np.concatenate([compared(base, group, LEVEL)[2] < LEVEL for group in groups])
-        row: dict[str, Any] = {"type": name, "size": size, "robots": len(listed), "false": float(np.mean(listed))}
+        row: dict[str, Any] = {
+            "type": name,
+            "size": size,
+            "robots": len(listed),
+            "false": float(np.mean(listed)),
+        }
         row["drawn"] = drawn(known, size, DRAWN)
         for words, (kind, joint, _) in FAULTS.items() if size <= LARGEST else ():
             found, named = [], []
@@ -218,21 +242,43 @@ def measured(name: str, robots: int, faults: int, first: int = 0) -> list[dict[s
 
 
 def large(robots: int) -> dict[str, Any]:
-    """Return what `minidyn fleet` takes for a large fleet: Parquet files of 6 s, three robots with faults."""
-    rng, faults = np.random.default_rng(0), dict(zip(range(robots // 4, robots, robots // 4), FAULTS.values()))
+    """Return what `minidyn fleet` takes for a large fleet.
+
+    Parquet files of 6 s, three robots with faults.
+    """
+    rng, faults = (
+        np.random.default_rng(0),
+        dict(zip(range(robots // 4, robots, robots // 4), FAULTS.values())),
+    )
     with tempfile.TemporaryDirectory() as folder:
         for number in range(robots):
             log = log_of("two joints", rng, faults.get(number))
             place = Path(folder) / "data" / f"robot=arm-{number:04}" / "date=2026-11-02"
             place.mkdir(parents=True)
-            md.Recording(log.t, log.q, log.tau, joint_names=log.joint_names).save(place / "part-0.parquet")
-        words = ["fleet", "two_link", f"{folder}/data", "--friction", ",".join(TERMS), "--output", f"{folder}/out"]
-        code = f"from minidyn.app.cli.main import main; main({['-q', *words, '--level', '0.001']!r})"
+            md.Recording(log.t, log.q, log.tau, joint_names=log.joint_names).save(
+                place / "part-0.parquet"
+            )
+        words = [
+            "fleet",
+            "two_link",
+            f"{folder}/data",
+            "--friction",
+            ",".join(TERMS),
+            "--output",
+            f"{folder}/out",
+        ]
+        code = (
+            f"from minidyn.app.cli.main import main; main({['-q', *words, '--level', '0.001']!r})"
+        )
         begun = time.perf_counter()
-        done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code], check=False, capture_output=True, text=True
+        )
         print(done.stdout, done.stderr)
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        sizes = {file.name: file.stat().st_size / 1e6 for file in sorted(Path(folder, "out").iterdir())}
+        sizes = {
+            file.name: file.stat().st_size / 1e6 for file in sorted(Path(folder, "out").iterdir())
+        }
         return {
             "robots": robots,
             "processor": used.ru_utime + used.ru_stime,
@@ -245,16 +291,24 @@ def large(robots: int) -> dict[str, Any]:
 
 def table(rows: list[dict[str, Any]]) -> str:
     """Return the figures as Markdown."""
-    lines = ["| type | robots in a fleet | false alarms | of drawn estimates | " + " | ".join(FAULTS) + " |"]
+    lines = [
+        "| type | robots in a fleet | false alarms | of drawn estimates | "
+        + " | ".join(FAULTS)
+        + " |"
+    ]
     lines.append("|---|---:|---:|---:|" + "---:|" * len(FAULTS))
     for row in rows:
-        errors = [100 * np.sqrt(LEVEL * (1 - LEVEL) / count) for count in (row.get("robots", 1), DRAWN)]
+        errors = [
+            100 * np.sqrt(LEVEL * (1 - LEVEL) / count) for count in (row.get("robots", 1), DRAWN)
+        ]
         cells = [
-            f"{100 * row[words][0]:.0f} % ({100 * row[words][1]:.0f} %)" if words in row else "" for words in FAULTS
+            f"{100 * row[words][0]:.0f} % ({100 * row[words][1]:.0f} %)" if words in row else ""
+            for words in FAULTS
         ]
         shares = (row.get("false"), row["drawn"])
         alarms = " | ".join(
-            "" if share is None else f"{100 * share:.1f} % (± {error:.1f})" for share, error in zip(shares, errors)
+            "" if share is None else f"{100 * share:.1f} % (± {error:.1f})"
+            for share, error in zip(shares, errors)
         )
         lines.append(f"| {row['type']} | {row['size']} | {alarms} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
@@ -274,15 +328,35 @@ def write_docs(rows: list[dict[str, Any]]) -> None:
         own = [row for row in rows if row["type"] == name]
         sizes = [row["size"] for row in own]
         left.plot(
-            sizes, [100 * row.get("false", np.nan) for row in own], style, color="#1b62b0", label=f"{name}, from logs"
+            sizes,
+            [100 * row.get("false", np.nan) for row in own],
+            style,
+            color="#1b62b0",
+            label=f"{name}, from logs",
         )
-        left.plot(sizes, [100 * row["drawn"] for row in own], style, color="#c8553d", label=f"{name}, drawn")
+        left.plot(
+            sizes,
+            [100 * row["drawn"] for row in own],
+            style,
+            color="#c8553d",
+            label=f"{name}, drawn",
+        )
         for words, colour in zip(FAULTS, ("#2a6fbb", "#8a5fb5", "#3d8c57", "#c8553d")):
             label = words if name == "two joints" else None
             known = [row for row in own if words in row]
             found = [100 * row[words][0] for row in known]
-            right.plot([row["size"] for row in known], found, style, color=colour, label=label, markersize=4)
-    for axis, title, top in ((left, "false alarms, % of healthy robots", 10), (right, "faults found, %", 105)):
+            right.plot(
+                [row["size"] for row in known],
+                found,
+                style,
+                color=colour,
+                label=label,
+                markersize=4,
+            )
+    for axis, title, top in (
+        (left, "false alarms, % of healthy robots", 10),
+        (right, "faults found, %", 105),
+    ):
         axis.set_xscale("log")
         axis.set_xticks(SIZES, [str(size) for size in SIZES])
         axis.minorticks_off()
@@ -295,15 +369,28 @@ def write_docs(rows: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     """Print the table, and write it where asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--robots", type=int, default=1500, help="healthy robots of each type")
     parser.add_argument("--faults", type=int, default=50, help="robots of each fault")
     parser.add_argument(
-        "--first", type=int, default=0, help="number of the first healthy robot: others from the same type"
+        "--first",
+        type=int,
+        default=0,
+        help="number of the first healthy robot: others from the same type",
     )
-    parser.add_argument("--docs", action="store_true", help="write table and figure of docs/clusters.md")
-    parser.add_argument("--json", type=Path, help="file to keep all numbers in; where it exists they are read from it")
-    parser.add_argument("--large", type=int, help="run one fleet of so many robots from files instead")
+    parser.add_argument(
+        "--docs", action="store_true", help="write table and figure of docs/clusters.md"
+    )
+    parser.add_argument(
+        "--json",
+        type=Path,
+        help="file to keep all numbers in; where it exists they are read from it",
+    )
+    parser.add_argument(
+        "--large", type=int, help="run one fleet of so many robots from files instead"
+    )
     given = parser.parse_args()
     if given.large:
         print(json.dumps(large(given.large)))
@@ -311,7 +398,11 @@ def main() -> None:
     if given.json and given.json.exists():
         rows = json.loads(given.json.read_text())
     else:
-        rows = [row for name in SPREADS for row in measured(name, given.robots, given.faults, given.first)]
+        rows = [
+            row
+            for name in SPREADS
+            for row in measured(name, given.robots, given.faults, given.first)
+        ]
         if given.json:
             given.json.write_text(json.dumps(rows))
     print(table(rows))

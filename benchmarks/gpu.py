@@ -1,9 +1,12 @@
-"""Functions of robots on a GPU: nanoseconds a sample, bytes a second, beside a plain copy and other libraries.
+"""Functions of robots on a GPU.
 
-    python benchmarks/gpu.py [--bytes 8e9] [--json FILE] [--only functions peers gradients reduction rollouts identify]
+Nanoseconds a sample, bytes a second, beside a plain copy and other libraries.
 
-Device-resident: times between two events on the stream, median of several runs after a warm-up. Needs `minidyn[cuda]`
-and CuPy, which times and holds the arrays.
+    python benchmarks/gpu.py [--bytes 8e9] [--json FILE] [--only functions peers gradients reduction
+    rollouts identify]
+
+Device-resident: times between two events on the stream, median of several runs after a warm-up.
+Needs `minidyn[cuda]` and CuPy, which times and holds the arrays.
 """
 
 from __future__ import annotations
@@ -65,7 +68,8 @@ def gradients() -> None:
     from minidyn.graph.targets.cuda.kernel import CudaFunction
 
     print(
-        "\n| robot | function | ns a sample | gradient, ns | ratio | operations, ratio |\n|---|---|---:|---:|---:|---:|"
+        "\n| robot | function | ns a sample | gradient, ns | ratio | operations, ratio |\n"
+        "|---|---|---:|---:|---:|---:|"
     )
     for robot_name in ROBOTS:
         for what in FUNCTIONS[:3]:
@@ -74,7 +78,9 @@ def gradients() -> None:
             times, operations = [], []
             for each in (function, back):
                 sizes = [a.size for a in each.arguments]
-                count = int(6e9 / 8 / (sum(sizes) + sum(r.size for r in each.results))) // 1024 * 1024
+                count = (
+                    int(6e9 / 8 / (sum(sizes) + sum(r.size for r in each.results))) // 1024 * 1024
+                )
                 arrays = [cp.random.standard_normal((size, count)) for size in sizes]
                 kernel = CudaFunction(each, layout="components")
                 out = kernel(*arrays)
@@ -83,15 +89,23 @@ def gradients() -> None:
                 del arrays, out
                 cp.get_default_memory_pool().free_all_blocks()
             ratios = f"{times[1] / times[0]:.2f} | {operations[1] / operations[0]:.2f}"
-            print(f"| {robot_name} | {what} | {times[0]:.4f} | {times[1]:.4f} | {ratios} |", flush=True)
+            print(
+                f"| {robot_name} | {what} | {times[0]:.4f} | {times[1]:.4f} | {ratios} |",
+                flush=True,
+            )
 
 
 def reduction() -> None:
-    """Print what regressor and triangle cost together, beside writing the regressor and one product by cuBLAS."""
+    """Print what regressor and triangle cost together, beside writing the regressor and one product
+    by cuBLAS.
+    """
     from minidyn.graph.targets.cuda.reduce import CudaReduction
     from minidyn.identification.rows.base_rows import base_functions
 
-    print("\n| arm | columns | compile s | products | all joints divided | refined | written, cuBLAS |")
+    print(
+        "\n| arm | columns | compile s | products | all joints divided | refined | written, "
+        "cuBLAS |"
+    )
     print("|---|---|---:|---:|---:|---:|---:|")
     for name in ROBOTS:
         for label, terms in (("", None), (" with friction", ("viscous", "coulomb", "offset"))):
@@ -101,11 +115,16 @@ def reduction() -> None:
             gpu = CudaReduction(functions.rows.function)
             rng, count = np.random.default_rng(0), 1 << 23
             host = list(rng.normal(size=(4, 1 << 16, robot.n)))
-            triangles = [np.triu(rng.uniform(0.5, 1.5, (size, size))) + size * np.eye(size) for size in gpu.sizes]
+            triangles = [
+                np.triu(rng.uniform(0.5, 1.5, (size, size))) + size * np.eye(size)
+                for size in gpu.sizes
+            ]
             begin = time.perf_counter()
             found = gpu.grams(host, triangles, range(len(triangles)))
             first = time.perf_counter() - begin
-            for mine, theirs in zip(found, functions.rows.grams(host, triangles, range(len(triangles)))):
+            for mine, theirs in zip(
+                found, functions.rows.grams(host, triangles, range(len(triangles)))
+            ):
                 assert np.abs(mine - theirs).max() < 1e-12 * np.abs(theirs).max()
             arrays = [cp.asarray(np.resize(values, (count, robot.n))) for values in host]
             packed, every = cp.asarray(gpu.plan.packed(triangles)[2]), (1 << len(triangles)) - 1
@@ -131,7 +150,10 @@ def reduction() -> None:
 
 
 def rollouts() -> None:
-    """Print how long closed loops of a 7-joint arm take, one second each at 1 kHz, beside the processor."""
+    """Print how long closed loops of a 7-joint arm take.
+
+    One second each at 1 kHz, beside the processor.
+    """
     robot = md.load("panda")
     motion = md.trajectory.fourier(robot, seed=1, speed=1.0)
     laws = {
@@ -139,7 +161,10 @@ def rollouts() -> None:
         "pd_gravity": md.control.pd_gravity(robot, gain=20.0, bandwidth=20.0),
         "slotine_li": md.control.slotine_li(robot, bandwidth=5, gain=0.5, adaptation=0.001),
     }
-    print("\n| law | runs | first call s | again s | ns a step | processor, one core, ns a step | agree to |")
+    print(
+        "\n| law | runs | first call s | again s | ns a step | processor, one core, ns a step | "
+        "agree to |"
+    )
     print("|---|---:|---:|---:|---:|---:|---:|")
     for name, law in laws.items():
         q0 = motion(0.0)[0] + 0.02 * np.random.default_rng(0).normal(size=(100_000, robot.n))
@@ -155,13 +180,16 @@ def rollouts() -> None:
             del runs
         again = min(times[1:])
         print(
-            f"| {name} | 100000 | {times[0]:.2f} | {again:.3f} | {again / 1e8 * 1e9:.2f} | {alone:.0f} | {error:.0e} |",
+            f"| {name} | 100000 | {times[0]:.2f} | {again:.3f} | {again / 1e8 * 1e9:.2f} | "
+            f"{alone:.0f} | {error:.0e} |",
             flush=True,
         )
 
 
 def identification() -> None:
-    """Print how long a prepared recording of a 7-joint arm takes to be identified, in memory and from Parquet."""
+    """Print how long a prepared recording of a 7-joint arm takes to be identified, in memory and
+    from Parquet.
+    """
     import tempfile
     from pathlib import Path
 
@@ -171,7 +199,9 @@ def identification() -> None:
     robot, count = robot_of_log(), 4_000_000
     t = np.arange(count) / 1000
     q, dq, ddq = md.trajectory.fourier(robot, seed=3)(t)
-    tau = md.inverse_dynamics(robot, q, dq, ddq) + 0.2 * np.random.default_rng(0).standard_normal(q.shape)
+    tau = md.inverse_dynamics(robot, q, dq, ddq) + 0.2 * np.random.default_rng(0).standard_normal(
+        q.shape
+    )
     log, base = md.Recording(t, q, tau, dq, ddq, robot.joint_names), md.base_parameters(robot)
 
     def least(call, *arguments, **options) -> float:
@@ -182,28 +212,42 @@ def identification() -> None:
             found.append(time.perf_counter() - begin)
         return min(found)
 
-    print(f"\n| {count} samples, 7 joints, {base.rank} parameters, s | one thread | eight threads | GPU |")
+    print(
+        f"\n| {count} samples, 7 joints, {base.rank} parameters, s | one thread | eight threads | "
+        "GPU |"
+    )
     print("|---|---:|---:|---:|")
     ways = ({}, {"threads": 8}, {"device": "cuda"})
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.parquet"
         log.save(path)
         lazy = md.read_recording(path, robot, lazy=True, use_ddq=True)
-        for label, data in (("in memory", log), (f"Parquet, {path.stat().st_size / 1e6:.0f} MB", lazy)):
+        for label, data in (
+            ("in memory", log),
+            (f"Parquet, {path.stat().st_size / 1e6:.0f} MB", lazy),
+        ):
             reduced = " | ".join(f"{least(assemble, robot, base, data, **way):.2f}" for way in ways)
             print(f"| reduced to triangles, {label} | {reduced} |", flush=True)
-            whole = " | ".join(f"{least(md.identify, robot, data, friction=TERMS, **way):.2f}" for way in ways)
+            whole = " | ".join(
+                f"{least(md.identify, robot, data, friction=TERMS, **way):.2f}" for way in ways
+            )
             print(f"| `md.identify`, {label} | {whole} |", flush=True)
 
 
 def peers() -> None:
-    """Print what MuJoCo MJX and frax take for the same robots, where they are installed; results must agree."""
+    """Print what MuJoCo MJX and frax take for the same robots, where they are installed.
+
+    Results must agree.
+    """
     import importlib.util
     import tempfile
     from pathlib import Path
 
     count = 1 << 20
-    print(f"\n| robot | function | library | float | ns a sample | times minidyn | agrees to | (N = {count})")
+    print(
+        "\n| robot | function | library | float | ns a sample | times minidyn | agrees to | (N = "
+        f"{count})"
+    )
     print("|---|---|---|---|---:|---:|---:|")
     makers = {"mujoco.mjx": mjx_functions, "frax": frax_functions}
     with tempfile.TemporaryDirectory() as folder:
@@ -220,18 +264,29 @@ def peers() -> None:
                     arrays = [cp.asarray(a, dtype=dtype) for a in sample]
                     out = kernel(*arrays)
                     ours = seconds(kernel, *arrays, out=out) / count * 1e9
-                    print(f"| {robot_name} | {what} | minidyn | {dtype} | {ours:.3f} | 1 | |", flush=True)
+                    print(
+                        f"| {robot_name} | {what} | minidyn | {dtype} | {ours:.3f} | 1 | |",
+                        flush=True,
+                    )
                     for library, make in makers.items():
                         if importlib.util.find_spec(library) is None:
                             continue
                         took, found = peer_seconds(make(robot, what, Path(folder), dtype), arrays)
                         error = float(np.abs(found - expected).max() / np.abs(expected).max())
-                        figures = f"{took / count * 1e9:.3f} | {took / count * 1e9 / ours:.0f} | {error:.0e}"
-                        print(f"| {robot_name} | {what} | {library} | {dtype} | {figures} |", flush=True)
+                        figures = (
+                            f"{took / count * 1e9:.3f} | {took / count * 1e9 / ours:.0f} | "
+                            f"{error:.0e}"
+                        )
+                        print(
+                            f"| {robot_name} | {what} | {library} | {dtype} | {figures} |",
+                            flush=True,
+                        )
 
 
 def peer_seconds(function, arrays) -> tuple[float, np.ndarray]:
-    """Return the seconds of a JAX function for one sample, mapped over all and compiled, and its first results."""
+    """Return the seconds of a JAX function for one sample, mapped over all and compiled, and its
+    first results.
+    """
     import jax
 
     mapped = jax.jit(jax.vmap(function))
@@ -246,7 +301,10 @@ def peer_seconds(function, arrays) -> tuple[float, np.ndarray]:
 
 
 def mjx_functions(robot, what: str, folder, dtype: str):
-    """Return MJX's smooth dynamics of one sample: no contacts, limits or actuators are looked at."""
+    """Return MJX's smooth dynamics of one sample.
+
+    No contacts, limits or actuators are looked at.
+    """
     import jax
     import mujoco
     from mujoco import mjx
@@ -290,7 +348,9 @@ def frax_functions(robot, what: str, folder, dtype: str):
         if link.find("inertial") is None:
             own = ElementTree.SubElement(link, "inertial")
             ElementTree.SubElement(own, "mass", value="1")
-            ElementTree.SubElement(own, "inertia", ixx="1", ixy="0", ixz="0", iyy="1", iyz="0", izz="1")
+            ElementTree.SubElement(
+                own, "inertia", ixx="1", ixy="0", ixz="0", iyy="1", iyz="0", izz="1"
+            )
     tree.write(folder / "robot.urdf")
     arm = Manipulator(str(folder / "robot.urdf"))
     gravity = jnp.array([*(-np.asarray(robot.gravity)), 0, 0, 0])  # as it gives it to `rnea` itself
@@ -311,11 +371,15 @@ SECTIONS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--bytes", type=float, default=8e9, help="size of all arrays of a call")
     parser.add_argument("--json")
     parser.add_argument("--jax", action="store_true", help="also time the JAX target")
-    parser.add_argument("--only", nargs="+", choices=("functions", *SECTIONS), default=("functions", *SECTIONS))
+    parser.add_argument(
+        "--only", nargs="+", choices=("functions", *SECTIONS), default=("functions", *SECTIONS)
+    )
     options = parser.parse_args()
     copy = copy_bandwidth()
     name = cp.cuda.runtime.getDeviceProperties(0)["name"].decode()
@@ -332,7 +396,10 @@ def main() -> None:
 
 def functions(copy: float, size_of_all: float, with_jax: bool) -> list[dict[str, object]]:
     """Print nanoseconds a sample of each function in both layouts; return them."""
-    print("| robot | function | layout | compile s | again s | ns a sample | billion a second | share of the copy |")
+    print(
+        "| robot | function | layout | compile s | again s | ns a sample | billion a second | "
+        "share of the copy |"
+    )
     print("|---|---|---|---:|---:|---:|---:|---:|")
     rows = []
     for robot_name in ROBOTS:
@@ -344,13 +411,17 @@ def functions(copy: float, size_of_all: float, with_jax: bool) -> list[dict[str,
             native = md.compile(robot, what, **options)
             rng = np.random.default_rng(0)
             size = 8 * sum(a.size for a in (*native.function.arguments, *native.function.results))
-            count = int(size_of_all / size) // 1024 * 1024  # components then begin where whole sectors begin
+            count = (
+                int(size_of_all / size) // 1024 * 1024
+            )  # components then begin where whole sectors begin
             host = [rng.normal(size=(1000, a.size)) for a in native.function.arguments]
             expected = native(*host)
             for layout in ("components", "rows"):
                 kernel = md.compile(robot, what, target="cuda", layout=layout, **options)
                 first = kernel.cuda.compile()
-                again = md.compile(robot, what, target="cuda", layout=layout, **options).cuda.compile()
+                again = md.compile(
+                    robot, what, target="cuda", layout=layout, **options
+                ).cuda.compile()
                 arrays = [cp.asarray(np.resize(a, (count, a.shape[1]))) for a in host]
                 if layout == "components":
                     arrays = [cp.ascontiguousarray(a.T) for a in arrays]
@@ -359,17 +430,27 @@ def functions(copy: float, size_of_all: float, with_jax: bool) -> list[dict[str,
                 error = float(np.abs(check.get() - expected).max() / np.abs(expected).max())
                 assert error < 1e-12, error
                 took = seconds(kernel, *arrays, out=out) / count
-                row = {"robot": robot_name, "what": label, "layout": layout, "compile": first, "again": again}
+                row = {
+                    "robot": robot_name,
+                    "what": label,
+                    "layout": layout,
+                    "compile": first,
+                    "again": again,
+                }
                 row |= {"ns": took * 1e9, "share": size / took / copy}
                 rows.append(row)
                 print(
-                    f"| {robot_name} | {label} | {layout} | {first:.2f} | {again:.3f} | {took * 1e9:.4f} | "
-                    f"{1e-9 / took:.2f} | {100 * size / took / copy:.0f} % |",
+                    f"| {robot_name} | {label} | {layout} | {first:.2f} | {again:.3f} | "
+                    f"{took * 1e9:.4f} | {1e-9 / took:.2f} | {100 * size / took / copy:.0f} % |",
                     flush=True,
                 )
                 if with_jax and layout == "rows" and label != PACKED:
                     other = jax_seconds(robot, what, base, arrays) / count
-                    print(f"| {robot_name} | {what} | JAX | | | {other * 1e9:.4f} | {1e-9 / other:.2f} | |", flush=True)
+                    print(
+                        f"| {robot_name} | {what} | JAX | | | {other * 1e9:.4f} | "
+                        f"{1e-9 / other:.2f} | |",
+                        flush=True,
+                    )
                 del arrays, out, check
                 cp.get_default_memory_pool().free_all_blocks()
     return rows

@@ -1,7 +1,8 @@
-"""Reduction of recordings to triangles, next to generated C with NumPy's QR; and an hour of a 7-joint arm from disk.
+"""Reduction of recordings to triangles, next to generated C with NumPy's QR.
 
-Times are processor time, contestants taking turns in one process, the least of each: other programs on the machine
-cannot change them much. Before anything is timed, both pipelines' triangles are compared.
+And an hour of a 7-joint arm from disk. Times are processor time, contestants taking turns in one
+process, the least of each: other programs on the machine cannot change them much. Before anything
+is timed, both pipelines' triangles are compared.
 """
 
 from __future__ import annotations
@@ -30,13 +31,18 @@ def measure(quick: bool = False) -> dict[str, Any]:
     seconds = 2.0 if quick else 12.0
     found: dict[str, Any] = {"machine": machine(), "rate": limits(0.3)["flops"], "robots": {}}
     for name in ("ur10e", "panda"):
-        found["robots"][name] = _reduction(name, 60_000 if quick else 200_000, seconds, found["rate"])
+        found["robots"][name] = _reduction(
+            name, 60_000 if quick else 200_000, seconds, found["rate"]
+        )
     found["log"] = _long_log(300.0 if quick else 3600.0)
     return found
 
 
 def least_cpu(work: Mapping[str, Callable[[], object]], seconds: float) -> dict[str, float]:
-    """Return the least processor time in seconds of one call of each, all in turns, threads they start included."""
+    """Return the least processor time in seconds of one call of each.
+
+    All in turns, threads they start included.
+    """
     least = dict.fromkeys(work, float("inf"))
     end = time.perf_counter() + seconds
     for turn in range(1000):
@@ -102,7 +108,9 @@ def _reduction(name: str, samples: int, seconds: float, rate: float) -> dict[str
             for other in work.keys() & {"numpy", "generated"}:
                 factors = work[other]()
                 for mine, theirs in zip(found.problem.factors, factors):  # type: ignore[call-overload]
-                    np.testing.assert_allclose(mine.T @ mine, theirs.T @ theirs, atol=1e-9 * np.abs(theirs).max() ** 2)
+                    np.testing.assert_allclose(
+                        mine.T @ mine, theirs.T @ theirs, atol=1e-9 * np.abs(theirs).max() ** 2
+                    )
             least = least_cpu(work, seconds)
     flops = sum(2 * (len(own) + 1) ** 2 for own in columns)
     return {
@@ -116,7 +124,10 @@ def _reduction(name: str, samples: int, seconds: float, rate: float) -> dict[str
 
 
 def _by_numpy(rows: Callable[..., Any], arrays: list[Any], columns: Any) -> list[Any]:
-    """Reduce as a pipeline without the kernel does: rows of a tile, stacked on the triangle, NumPy's QR."""
+    """Reduce as a pipeline without the kernel does.
+
+    Rows of a tile, stacked on the triangle, NumPy's QR.
+    """
     factors = [np.zeros((0, len(own) + 1)) for own in columns]
     for begin in range(0, len(arrays[0]), _TILE):
         blocks = rows(*(array[begin : begin + _TILE] for array in arrays))
@@ -127,7 +138,10 @@ def _by_numpy(rows: Callable[..., Any], arrays: list[Any], columns: Any) -> list
 
 
 def _generated(function: Any, folder: Path) -> Callable[..., Any] | None:
-    """Return the rows computed by generated C, compiled by gcc -O3 -march=native, in a loop; None without gcc."""
+    """Return the rows computed by generated C, compiled by gcc -O3 -march=native, in a loop.
+
+    None without gcc.
+    """
     import ctypes
     import shutil
 
@@ -150,14 +164,19 @@ void loop(const double **in, double **out, long count)
     (folder / "loop.c").write_text(driver)
     library = folder / "rows.so"
     sources = [str(folder / f"{name}.c"), str(folder / "loop.c")]
-    subprocess.run(["gcc", "-O3", "-march=native", "-shared", "-fPIC", *sources, "-lm", "-o", str(library)], check=True)
+    subprocess.run(
+        ["gcc", "-O3", "-march=native", "-shared", "-fPIC", *sources, "-lm", "-o", str(library)],
+        check=True,
+    )
     loop = ctypes.CDLL(str(library)).loop
     loop.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long]
     sizes = [result.size for result in function.results]
 
     def rows(*arrays: Any) -> list[Any]:
         out = [np.empty((len(arrays[0]), size)) for size in sizes]
-        tables = [(ctypes.c_void_p * len(a))(*(array.ctypes.data for array in a)) for a in (arrays, out)]
+        tables = [
+            (ctypes.c_void_p * len(a))(*(array.ctypes.data for array in a)) for a in (arrays, out)
+        ]
         loop(*tables, len(arrays[0]))
         return out
 
@@ -169,15 +188,26 @@ def _long_log(seconds: float) -> dict[str, Any]:
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "log.parquet")
-        subprocess.run([sys.executable, script, "make", path, str(seconds)], check=True, env=environment)
+        subprocess.run(
+            [sys.executable, script, "make", path, str(seconds)], check=True, env=environment
+        )
         size = Path(path).stat().st_size / 2**20
         best: dict[str, Any] = {}
         for _ in range(2):
             load = os.getloadavg()[0]
             done = subprocess.run(
-                [sys.executable, script, "identify", path], check=True, env=environment, capture_output=True, text=True
+                [sys.executable, script, "identify", path],
+                check=True,
+                env=environment,
+                capture_output=True,
+                text=True,
             )
-            found = {**json.loads(done.stdout), "load": load, "file_megabytes": size, "recorded_seconds": seconds}
+            found = {
+                **json.loads(done.stdout),
+                "load": load,
+                "file_megabytes": size,
+                "recorded_seconds": seconds,
+            }
             if not best or found["seconds"] < best["seconds"]:
                 best = found
     return best
@@ -187,8 +217,8 @@ def tables(found: Mapping[str, Any]) -> str:
     """Return what was measured as Markdown."""
     here, lines = found["machine"], []
     lines.append(
-        f"{here['processor']}, {here['cores']} cores, {here['width']} doubles a vector, load {here['load']}; one core "
-        f"at most {found['rate'] / 1e9:.1f} GFLOP/s.\n"
+        f"{here['processor']}, {here['cores']} cores, {here['width']} doubles a vector, load "
+        f"{here['load']}; one core at most {found['rate'] / 1e9:.1f} GFLOP/s.\n"
     )
     robots = found["robots"]
     lines.append("Processor time of one core, ns per sample:\n")
@@ -200,36 +230,55 @@ def tables(found: Mapping[str, Any]) -> str:
         lines.append(f"| {text} | {' | '.join(cell(row) for row in robots.values())} |")
 
     line("columns of each joint", lambda row: " ".join(map(str, row["columns"])))
-    line("limit of Householder's QR by its operations", lambda row: f"{row['householder_limit']:.0f}")
+    line(
+        "limit of Householder's QR by its operations", lambda row: f"{row['householder_limit']:.0f}"
+    )
     line("limit of products of columns", lambda row: f"{row['products_limit']:.0f}")
     line("rows and products, compiled", lambda row: f"{row['ns']['products']:.0f}")
-    line("rows, division by a triangle and products, compiled", lambda row: f"{row['ns']['divided']:.0f}")
+    line(
+        "rows, division by a triangle and products, compiled",
+        lambda row: f"{row['ns']['divided']:.0f}",
+    )
     line("whole pass over a recording: `assemble`", lambda row: f"**{row['ns']['pass']:.0f}**")
     line("whole pass of the covariance", lambda row: f"{row['ns']['covariance']:.0f}")
     line("our compiled rows with NumPy's QR", lambda row: f"{row['ns']['numpy']:.0f}")
     if all("generated" in row["ns"] for row in robots.values()):
-        line("rows by generated C (gcc -O3) with NumPy's QR", lambda row: f"{row['ns']['generated']:.0f}")
-        line("ratio of that to the whole pass", lambda row: f"{row['ns']['generated'] / row['ns']['pass']:.1f}x")
+        line(
+            "rows by generated C (gcc -O3) with NumPy's QR",
+            lambda row: f"{row['ns']['generated']:.0f}",
+        )
+        line(
+            "ratio of that to the whole pass",
+            lambda row: f"{row['ns']['generated'] / row['ns']['pass']:.1f}x",
+        )
     reached = robots["ur10e"]["ns"]["pass"]
     lines.append(
-        f"\n6-joint arm at most {GOAL_NS:.0f} ns a sample and core: {_met(reached <= GOAL_NS)}, {reached:.0f}.\n"
+        f"\n6-joint arm at most {GOAL_NS:.0f} ns a sample and core: {_met(reached <= GOAL_NS)}, "
+        f"{reached:.0f}.\n"
     )
     log = found["log"]
     lines.append(
-        f"{log['recorded_seconds'] / 60:.0f} minutes at 1 kHz of a 7-joint arm with friction and rotor inertia, one "
-        f"Parquet file ({log['file_megabytes']:.0f} MB), `md.identify` of the lazy recording from start to end, prior "
-        f"and consistency included, in a process of its own:\n"
+        f"{log['recorded_seconds'] / 60:.0f} minutes at 1 kHz of a 7-joint arm with friction and "
+        f"rotor inertia, one Parquet file ({log['file_megabytes']:.0f} MB), `md.identify` of the "
+        "lazy recording from start to end, prior and consistency included, in a process of its "
+        "own:\n"
     )
-    lines.append("| samples | used after preparation | wall, s | processor, s | peak memory, MB | load |")
+    lines.append(
+        "| samples | used after preparation | wall, s | processor, s | peak memory, MB | load |"
+    )
     lines.append("|---:|---:|---:|---:|---:|---:|")
     lines.append(
-        f"| {log['samples']} | {log['used']} | {log['seconds']:.1f} | {log['processor_seconds']:.1f} | "
-        f"{log['peak_megabytes']:.0f} | {log['load']:.1f} |"
+        f"| {log['samples']} | {log['used']} | {log['seconds']:.1f} | "
+        f"{log['processor_seconds']:.1f} | {log['peak_megabytes']:.0f} | {log['load']:.1f} |"
     )
     if log["recorded_seconds"] >= 3600:
         small, quick = log["peak_megabytes"] <= GOAL_MEGABYTES, log["seconds"] <= GOAL_SECONDS
         lines.append(f"\nUnder {GOAL_MEGABYTES:.0f} MB: {_met(small)}.")
-        judged = _met(quick) if quick or log["load"] < 1.5 else f"not judged, {log['load']:.0f} others wanted them"
+        judged = (
+            _met(quick)
+            if quick or log["load"] < 1.5
+            else f"not judged, {log['load']:.0f} others wanted them"
+        )
         lines.append(f"Under {GOAL_SECONDS:.0f} s on 2 quiet cores: {judged}.")
     return "\n".join(lines)
 

@@ -1,9 +1,11 @@
-"""Processor time of `md.identify` on the log of a real UR10: the first call of a process, and calls after it.
+"""Processor time of `md.identify` on the log of a real UR10.
+
+The first call of a process, and calls after it.
 
     python benchmarks/identify_time.py
 
-The log is read from ../shared/data beside the project; the first 70 % of it are identified. Each first call runs in a
-process of its own, reading and imports of the log apart.
+The log is read from ../shared/data beside the project; the first 70 % of it are identified. Each
+first call runs in a process of its own, reading and imports of the log apart.
 """
 
 from __future__ import annotations
@@ -18,7 +20,10 @@ import numpy as np
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "ur10_exciting"
 PLAIN = ("viscous", "coulomb", "offset")
-SETTINGS: dict[str, tuple[str, ...] | str] = {"friction chosen (auto)": "auto", "viscous, coulomb, offset": PLAIN}
+SETTINGS: dict[str, tuple[str, ...] | str] = {
+    "friction chosen (auto)": "auto",
+    "viscous, coulomb, offset": PLAIN,
+}
 
 
 def measure(friction: tuple[str, ...] | str, repeats: int) -> list[float]:
@@ -45,7 +50,10 @@ def main() -> None:
     print("| friction | first call, s | later calls (median), s |\n|---|---:|---:|")
     for name in SETTINGS:
         command = [sys.executable, __file__, name]
-        runs = [json.loads(subprocess.run(command, capture_output=True, check=True).stdout) for _ in range(3)]
+        runs = [
+            json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+            for _ in range(3)
+        ]
         first = float(np.median([run[0] for run in runs]))
         later = float(np.median([seconds for run in runs for seconds in run[1:]]))
         print(f"| {name} | {first:.2f} | {later:.2f} |")

@@ -1,4 +1,7 @@
-"""What the machine can do at most, measured: multiply-adds per second, bytes per second; and what a function needs."""
+"""What the machine can do at most, measured: multiply-adds per second, bytes per second.
+
+And what a function needs.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,21 @@ from pathlib import Path
 import numpy as np
 
 from minidyn.graph.function import Function
-from minidyn.graph.targets.native.host import FOOTER, Code, compile_text, host, sincos_text, splat, suffix, vector
+from minidyn.graph.targets.native.host import (
+    FOOTER,
+    Code,
+    compile_text,
+    host,
+    sincos_text,
+    splat,
+    suffix,
+    vector,
+)
 from timing import race
 
-_CHAINS = 12  # independent multiply-adds in flight: more than latency times units of any machine, fewer than registers
+# independent multiply-adds in flight: more than latency times units of any machine, fewer than
+# registers
+_CHAINS = 12
 _PACKAGES = ("numpy", "llvmlite", "pin", "casadi")
 
 
@@ -34,7 +48,9 @@ def machine() -> dict[str, object]:
             versions[package] = "not installed"
     gcc = shutil.which("gcc")
     if gcc:
-        text = subprocess.run([gcc, "-dumpfullversion"], capture_output=True, text=True, check=True).stdout
+        text = subprocess.run(
+            [gcc, "-dumpfullversion"], capture_output=True, text=True, check=True
+        ).stdout
         versions["gcc"] = text.strip()
     return {
         "processor": f"{_processor()} ({here.cpu})",
@@ -58,7 +74,9 @@ def _processor() -> str:
 @cache
 def _code() -> Code:
     real, width = vector(host().width), host().width
-    return compile_text(_fma_text(real, width) + _write_text(real, width) + FOOTER, ("fma", "write"))
+    return compile_text(
+        _fma_text(real, width) + _write_text(real, width) + FOOTER, ("fma", "write")
+    )
 
 
 def spin(steps: int) -> float:
@@ -77,12 +95,15 @@ _POOL = ThreadPoolExecutor(1)
 
 
 def limits(seconds: float) -> dict[str, float]:
-    """Return the measured limits of one core: flops (fused counted as two), write and read bytes per second.
+    """Return the measured limits of one core.
 
-    And what two cores write together, "write_two": memory is shared.
+    Flops (fused counted as two), write and read bytes per second. And what two cores write
+    together, "write_two": memory is shared.
     """
     width = host().width
-    fill = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_double)(_code().addresses["write"])
+    fill = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_double)(
+        _code().addresses["write"]
+    )
     steps = 200_000
     assert spin(10) > 0.0
     room = np.zeros(64 << 17)  # 64 MiB: larger than the caches
@@ -114,7 +135,10 @@ def limits(seconds: float) -> dict[str, float]:
 
 
 def _fma_text(real: str, width: int) -> str:
-    """A loop of independent multiply-adds; their sum is returned, so that all of them are needed."""
+    """A loop of independent multiply-adds.
+
+    Their sum is returned, so that all of them are needed.
+    """
     name = f"@llvm.fma.{suffix(width)}"
     lines = [
         f"declare {real} {name}({real}, {real}, {real})",
@@ -127,7 +151,10 @@ def _fma_text(real: str, width: int) -> str:
     for k in range(_CHAINS):
         lines.append(f"  %x{k} = phi {real} [ {splat(1.0 + k, width)}, %entry ], [ %y{k}, %loop ]")
     half, one = splat(0.5, width), splat(1.0, width)
-    lines += [f"  %y{k} = call {real} {name}({real} %x{k}, {real} {half}, {real} {one})" for k in range(_CHAINS)]
+    lines += [
+        f"  %y{k} = call {real} {name}({real} %x{k}, {real} {half}, {real} {one})"
+        for k in range(_CHAINS)
+    ]
     lines += [
         "  %i.next = add i64 %i, 1",
         "  %more = icmp slt i64 %i.next, %steps",
@@ -172,7 +199,9 @@ def operations(function: Function) -> int:
     counts = function.counts
     text = sincos_text(host().width)
     body = text[: text.index("slow:")] if "slow:" in text else text
-    pair = 2 * body.count("@llvm.fma") + sum(body.count(f" = {op} ") for op in ("fmul", "fadd", "fsub"))
+    pair = 2 * body.count("@llvm.fma") + sum(
+        body.count(f" = {op} ") for op in ("fmul", "fadd", "fsub")
+    )
     return counts["mul"] + counts["add"] + counts["div"] + counts["sqrt"] + pair * counts["sincos"]
 
 

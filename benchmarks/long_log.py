@@ -3,9 +3,10 @@
     python benchmarks/long_log.py make FILE SECONDS      write a Parquet file, 1000 samples a second
     python benchmarks/long_log.py identify FILE          identify from it; prints one line of JSON: time and memory
 
-The log is an exciting motion of the Panda with friction and rotor inertia: noisy positions (encoder steps), torques by
-inverse dynamics with noise. It is written in pieces and never in memory as a whole.
-"""
+The log is an exciting motion of the Panda with friction and rotor inertia: noisy positions (encoder
+steps), torques by inverse dynamics with noise. It is written in pieces and never in memory as a
+whole.
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -56,11 +57,16 @@ def make(path: Path, seconds: float) -> None:
             q, dq, ddq = motion(t)
             tau = md.inverse_dynamics(robot, q, dq, ddq) + _NOISE * rng.standard_normal(q.shape)
             columns = [t, *(_ENCODER * np.round(q / _ENCODER)).T, *tau.T]
-            writer.write_table(pa.table([pa.array(np.ascontiguousarray(c)) for c in columns], schema=schema))
+            writer.write_table(
+                pa.table([pa.array(np.ascontiguousarray(c)) for c in columns], schema=schema)
+            )
 
 
 def identify(path: Path) -> dict[str, Any]:
-    """Identify from the log, left on disk; return seconds, processor seconds, peak memory and the error of the fit."""
+    """Identify from the log, left on disk.
+
+    Return seconds, processor seconds, peak memory and the error of the fit.
+    """
     import minidyn as md
 
     start, begun = time.perf_counter(), time.process_time()
@@ -86,7 +92,14 @@ def _peak() -> float:
     status = Path("/proc/self/status")
     if not status.exists():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return next(float(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM")) / 1024
+    return (
+        next(
+            float(line.split()[1])
+            for line in status.read_text().splitlines()
+            if line.startswith("VmHWM")
+        )
+        / 1024
+    )
 
 
 if __name__ == "__main__":

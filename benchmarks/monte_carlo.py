@@ -1,12 +1,14 @@
-"""Every method on simulated closed-loop runs of UR10e and Panda, against the truth that only a simulation knows.
+"""Every method on simulated closed-loop runs of UR10e and Panda, against the truth that only a
+simulation knows.
 
     python benchmarks/monte_carlo.py            prints the tables (about three minutes)
     python benchmarks/monte_carlo.py --docs     and writes them into docs/comparing-methods.md
     python benchmarks/monte_carlo.py --quick    two runs a case, 4 s each
 
-A case is a way in which logs are not ideal; each is simulated several times with other trajectories and other noise.
-Errors are those of the torque on another motion, without noise: ‖Y (beta - true)‖ / ‖tau‖ where Y and tau are the true
-regressor and torque. Bias is the same for the mean of beta over the runs: what averaging more of them would leave.
+A case is a way in which logs are not ideal; each is simulated several times with other trajectories
+and other noise. Errors are those of the torque on another motion, without noise: ‖Y (beta -
+true)‖ / ‖tau‖ where Y and tau are the true regressor and torque. Bias is the same for the mean of
+beta over the runs: what averaging more of them would leave.
 """
 
 from __future__ import annotations
@@ -43,7 +45,10 @@ Change = Callable[[md.Recording, np.random.Generator], md.Recording]
 
 
 def true_robot(name: str, more: tuple[str, ...] = ()) -> md.Robot:
-    """The robot with rotors and friction of ordinary size; `more` friction terms where the model will lack some."""
+    """The robot with rotors and friction of ordinary size.
+
+    `more` friction terms where the model will lack some.
+    """
     robot = md.load(name).with_drives(rotor_inertia=True, friction=(*TERMS, *more))
     values = robot.parameters.copy()
     for column in robot.layout.columns:
@@ -63,7 +68,10 @@ def late_torque(run: md.Recording, rng: np.random.Generator) -> md.Recording:
 
 
 def noisy_speeds(run: md.Recording, rng: np.random.Generator) -> md.Recording:
-    """Speeds as a drive estimates them, noisy, and accelerations as their differences: taken as they are."""
+    """Speeds as a drive estimates them, noisy, and accelerations as their differences.
+
+    Taken as they are.
+    """
     ddq = np.gradient(run.dq, run.t, axis=0)
     window = np.ones(11) / 11
     smooth = np.stack([np.convolve(series, window, mode="same") for series in ddq.T], axis=1)
@@ -101,10 +109,15 @@ class Case:
 
 
 CASES = (
-    Case("noise", "position noise 5e-5 rad, torque noise 2 % of each joint's torque; prepared by `md.prepare`"),
+    Case(
+        "noise",
+        "position noise 5e-5 rad, torque noise 2 % of each joint's torque; prepared by "
+        "`md.prepare`",
+    ),
     Case(
         "noisy speeds",
-        "speeds with noise 0.05 rad/s and accelerations differenced from them are taken as they are",
+        "speeds with noise 0.05 rad/s and accelerations differenced from them are taken as they "
+        "are",
         noisy_speeds,
         velocity_noise=0.05,
     ),
@@ -116,7 +129,8 @@ CASES = (
     ),
     Case(
         "friction mismatch",
-        "true friction has a Stribeck peak of 0.8 times the Coulomb friction, which the model lacks",
+        "true friction has a Stribeck peak of 0.8 times the Coulomb friction, which the model "
+        "lacks",
         more=("stribeck",),
     ),
 )
@@ -133,8 +147,12 @@ class Score:
     bias: float = float("nan")
 
 
-def simulated(robot: md.Robot, case: Case, seed: int, duration: float) -> tuple[md.Recording, md.control.Controller]:
-    """One run of the true robot under a controller that knows its bodies and rotors, but no friction."""
+def simulated(
+    robot: md.Robot, case: Case, seed: int, duration: float
+) -> tuple[md.Recording, md.control.Controller]:
+    """One run of the true robot under a controller that knows its bodies and rotors, but no
+    friction.
+    """
     frictionless = robot.with_drives(friction=())
     law = md.control.computed_torque(frictionless, bandwidth=25.0, period=STEP)
     path = md.trajectory.fourier(robot, seed=seed, period=duration, speed=2.0)
@@ -152,7 +170,9 @@ def simulated(robot: md.Robot, case: Case, seed: int, duration: float) -> tuple[
     )
     rng = np.random.default_rng(1000 + seed)
     tau = run.tau + 0.02 * np.sqrt(np.mean(reference**2, axis=0)) * rng.normal(size=run.tau.shape)
-    noisy = md.Recording(run.t, run.q, tau, run.dq, run.ddq, run.joint_names, telemetry=dict(run.telemetry))
+    noisy = md.Recording(
+        run.t, run.q, tau, run.dq, run.ddq, run.joint_names, telemetry=dict(run.telemetry)
+    )
     return case.change(noisy, rng), law
 
 
@@ -175,7 +195,13 @@ def study(name: str, case: Case, runs: int, duration: float) -> dict[str, Score]
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     estimate = md.identify(
-                        model, log, method, base=base, consistent=False, sign_width=WIDTH, controller=law
+                        model,
+                        log,
+                        method,
+                        base=base,
+                        consistent=False,
+                        sign_width=WIDTH,
+                        controller=law,
                     )
             except md.MinidynError:
                 score.failures += 1
@@ -211,8 +237,12 @@ def table(results: dict[str, dict[str, Score]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--docs", action="store_true", help="write the tables into docs/comparing-methods.md")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--docs", action="store_true", help="write the tables into docs/comparing-methods.md"
+    )
     parser.add_argument("--quick", action="store_true", help="two short runs a case")
     parser.add_argument("--runs", type=int, default=3, help="runs a case")
     options = parser.parse_args()
@@ -224,7 +254,8 @@ def main() -> None:
         parts.append(f"**{case.name}**: {case.what}.\n\n{table(results)}")
         print(parts[-1] + "\n", flush=True)
     settings = (
-        f"{runs} runs of {duration:g} s at {1 / STEP:g} Hz for each robot and case; seconds are of one core, median."
+        f"{runs} runs of {duration:g} s at {1 / STEP:g} Hz for each robot and case; seconds are "
+        "of one core, median."
     )
     text = "\n\n".join([settings, *parts])
     print(f"{time.process_time() - begin:.0f} s of one core")

@@ -24,9 +24,13 @@ def states(n: int) -> tuple[Array, Array, Array]:
 
 
 def by_pinocchio(model: pin.Model) -> int:
-    """Return the count from Pinocchio's regressor and a pivoted QR, with the grouping that belongs to it."""
+    """Return the count from Pinocchio's regressor and a pivoted QR, with the grouping that belongs
+    to it.
+    """
     data = model.createData()
-    W = np.vstack([pin.computeJointTorqueRegressor(model, data, *x) for x in zip(*states(model.nv))])
+    W = np.vstack(
+        [pin.computeJointTorqueRegressor(model, data, *x) for x in zip(*states(model.nv))]
+    )
     R = qr(W, mode="r", pivoting=True)[0]
     size = np.abs(np.diag(R))
     rank = int(np.sum(size > size[0] * max(W.shape) * np.finfo(float).eps))
@@ -38,10 +42,18 @@ def by_figaroh(model: pin.Model) -> int:
     """Return FIGAROH's count: its regressor, its zero columns, its QR and its formulas as text."""
     from figaroh.identification.parameter import get_standard_parameters
     from figaroh.tools.qrdecomposition import get_baseParams
-    from figaroh.tools.regressor import build_regressor_basic, build_regressor_reduced, get_index_eliminate
+    from figaroh.tools.regressor import (
+        build_regressor_basic,
+        build_regressor_reduced,
+        get_index_eliminate,
+    )
 
     rigid = {"has_friction": False, "has_actuator_inertia": False, "has_joint_offset": False}
-    settings: dict[str, Any] = {**rigid, "is_joint_torques": True, "act_idxv": list(range(model.nv))}
+    settings: dict[str, Any] = {
+        **rigid,
+        "is_joint_torques": True,
+        "act_idxv": list(range(model.nv)),
+    }
     values = get_standard_parameters(model, settings)
     W = build_regressor_basic(pin.RobotWrapper(model), *states(model.nv), settings)
     dropped, kept = get_index_eliminate(W, values, 1e-6)

@@ -1,4 +1,7 @@
-"""FIGAROH's own pipeline on a recording: a subclass and a configuration, as its documentation asks for."""
+"""FIGAROH's own pipeline on a recording.
+
+A subclass and a configuration, as its documentation asks for.
+"""
 
 from __future__ import annotations
 
@@ -57,9 +60,17 @@ def _configuration(robot: md.Robot, rate: float, cutoff: float, stage: str) -> d
                 "select_stage": stage,
                 "problem": {
                     "use_joint_torques": True,
-                    "model_components": {"friction": True, "joint_offset": True, "actuator_inertia": True},
+                    "model_components": {
+                        "friction": True,
+                        "joint_offset": True,
+                        "actuator_inertia": True,
+                    },
                 },
-                "signal_processing": {"sampling_frequency": rate, "cutoff_frequency": cutoff, "filter_order": 4},
+                "signal_processing": {
+                    "sampling_frequency": rate,
+                    "cutoff_frequency": cutoff,
+                    "filter_order": 4,
+                },
                 "data": {"validation_data_file": "held out"},
             }
         },
@@ -67,11 +78,18 @@ def _configuration(robot: md.Robot, rate: float, cutoff: float, stage: str) -> d
 
 
 def run(
-    urdf: Path, robot: md.Robot, fitted: md.Recording, held_out: md.Recording, cutoff: float, stage: str, **solve: bool
+    urdf: Path,
+    robot: md.Robot,
+    fitted: md.Recording,
+    held_out: md.Recording,
+    cutoff: float,
+    stage: str,
+    **solve: bool,
 ) -> tuple[Array, int, float]:
-    """Identify on one part; return the torque predicted on the other (samples, n), parameters and CPU seconds.
+    """Identify on one part.
 
-    Rotor inertia, viscous and Coulomb friction and offset in every joint.
+    Return the torque predicted on the other (samples, n), parameters and CPU seconds. Rotor
+    inertia, viscous and Coulomb friction and offset in every joint.
 
     Args:
         urdf: The robot's file, read by Pinocchio.
@@ -85,18 +103,26 @@ def run(
     rate = 1.0 / float(np.median(np.diff(fitted.t)))
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         config = Path(folder) / "robot.yaml"
-        config.write_text(yaml.safe_dump(_configuration(robot, rate, cutoff, stage)), encoding="utf-8")
-        model = pin.RobotWrapper(pin.buildModelFromUrdf(str(urdf)))  # its own loader asks for the meshes, too
+        config.write_text(
+            yaml.safe_dump(_configuration(robot, rate, cutoff, stage)), encoding="utf-8"
+        )
+        model = pin.RobotWrapper(
+            pin.buildModelFromUrdf(str(urdf))
+        )  # its own loader asks for the meshes, too
         model.model.gravity.linear = np.array(robot.gravity, dtype=float)  # which a URDF cannot say
         start = time.process_time()
         work = _FromRecording(model, str(config))
         work.parts = {None: fitted, "held out": held_out}
         ids = [model.model.joints[model.model.getJointId(name)] for name in robot.joint_names]
-        work.identif_config.update(act_idxq=[joint.idx_q for joint in ids], act_idxv=[joint.idx_v for joint in ids])
+        work.identif_config.update(
+            act_idxq=[joint.idx_q for joint in ids], act_idxv=[joint.idx_v for joint in ids]
+        )
         work.initialize()
         work.solve(plotting=False, **solve)
         seconds = time.process_time() - start
-        found = work._compute_validation_metrics()  # what its reports are made of: it has no public door to the torque
+        found = (
+            work._compute_validation_metrics()
+        )  # what its reports are made of: it has no public door to the torque
     if stage != "fit" and not work.selected.accepted:
         raise RuntimeError(f"FIGAROH rejected its {stage}: {work.selected.reason}")
     if found["validation_source"] != "validation_data":

@@ -1,10 +1,13 @@
-"""Other tools for identification, side by side with minidyn: a real log, the same split, the same terms, one run.
+"""Other tools for identification, side by side with minidyn.
+
+A real log, the same split, the same terms, one run.
 
     python benchmarks/peers_identification.py [--quick] [--docs]
 
-A tool that is not installed is left out with a line. The log is read from ../shared/data beside the project. Each tool
-filters and fits as its own documentation does it; the torque it predicts on the part that was held out is compared with
-the raw measured one, here, in the same way for all. With --docs the tables are written into docs/comparison.md.
+A tool that is not installed is left out with a line. The log is read from ../shared/data beside the
+project. Each tool filters and fits as its own documentation does it; the torque it predicts on the
+part that was held out is compared with the raw measured one, here, in the same way for all.
+With --docs the tables are written into docs/comparison.md.
 """
 
 from __future__ import annotations
@@ -35,7 +38,10 @@ URDF = DATA / "ur10.urdf"
 TERMS = ("viscous", "coulomb", "offset")
 CUTOFFS = (5.0, 10.0, 20.0)
 EDGE = 50
-"""Samples at both ends of the held-out part that are not judged: every filter of the contestants has ends."""
+"""Samples at both ends of the held-out part that are not judged.
+
+Every filter of the contestants has ends.
+"""
 STEPS = 20
 """Most Gauss-Newton steps of MuJoCo's identification."""
 
@@ -61,7 +67,10 @@ class Log:
 
 @dataclass(frozen=True)
 class Row:
-    """One tool with one setting: error on what was held out, CPU time of reading signals to parameters."""
+    """One tool with one setting.
+
+    Error on what was held out, CPU time of reading signals to parameters.
+    """
 
     tool: str
     setting: str
@@ -84,23 +93,35 @@ def ur10() -> Log:
 
 
 def ours(log: Log) -> Iterator[Row]:
-    """Yield our rows: the default, weighted least squares alone, and terms of friction chosen from the fitted part."""
+    """Yield our rows: the default, weighted least squares alone, and terms of friction chosen from
+    the fitted part.
+    """
     for setting, options in (
         ('`friction="own"`: the terms of the others', {}),
         ("`consistent=False`: weighted least squares alone", {"consistent": False}),
-        ("`consistent=False, sign_width=0`: Coulomb friction a sign, as the others have it", HARD_SIGN),
+        (
+            "`consistent=False, sign_width=0`: Coulomb friction a sign, as the others have it",
+            HARD_SIGN,
+        ),
         ('`friction="auto"`: more terms than the others have', {"friction": "auto"}),
     ):
         start = time.process_time()
         estimate = md.identify(log.robot, log.fitted, **{"friction": "own", **options})
         seconds = time.process_time() - start
-        predicted = estimate.predict(md.prepare(estimate.robot, log.held_out, trim=False, decimate=1))
+        predicted = estimate.predict(
+            md.prepare(estimate.robot, log.held_out, trim=False, decimate=1)
+        )
         possible = options.get("consistent", True)
-        yield Row("minidyn", setting, len(estimate.beta), bool(possible), log.error(predicted), seconds)
+        yield Row(
+            "minidyn", setting, len(estimate.beta), bool(possible), log.error(predicted), seconds
+        )
 
 
 def by_hand(log: Log) -> Iterator[Row]:
-    """Yield what Pinocchio's regressor and NumPy give in thirty lines: the way many write it for themselves."""
+    """Yield what Pinocchio's regressor and NumPy give in thirty lines.
+
+    The way many write it for themselves.
+    """
     import pinocchio as pin
 
     model = pin.buildModelFromUrdf(str(URDF))
@@ -111,7 +132,9 @@ def by_hand(log: Log) -> Iterator[Row]:
         q = sosfiltfilt(butter(4, 10.0, fs=rate, output="sos"), part.q, axis=0)
         dq = np.gradient(q, 1 / rate, axis=0)
         ddq = np.gradient(dq, 1 / rate, axis=0)
-        rigid = np.array([pin.computeJointTorqueRegressor(model, data, *x) for x in zip(q, dq, ddq)])
+        rigid = np.array(
+            [pin.computeJointTorqueRegressor(model, data, *x) for x in zip(q, dq, ddq)]
+        )
         extra = [np.eye(model.nv) * x[:, None, :] for x in (ddq, dq, np.sign(dq), np.ones_like(dq))]
         return np.concatenate([rigid, *extra], axis=2)
 
@@ -123,11 +146,21 @@ def by_hand(log: Log) -> Iterator[Row]:
         sigma = np.std(tau - Y @ values, axis=0)
     seconds = time.process_time() - start
     setting = "regressor, weighted least squares of least norm, written by hand"
-    yield Row("Pinocchio, NumPy", setting, int(rank), False, log.error(system(log.held_out) @ values), seconds)
+    yield Row(
+        "Pinocchio, NumPy",
+        setting,
+        int(rank),
+        False,
+        log.error(system(log.held_out) @ values),
+        seconds,
+    )
 
 
 def figaroh(log: Log) -> Iterator[Row]:
-    """Yield FIGAROH's rows, each with the cut-off that turned out best on the held-out part: a favour."""
+    """Yield FIGAROH's rows, each with the cut-off that turned out best on the held-out part.
+
+    A favour.
+    """
     import peer_figaroh
 
     for setting, stage, options in (
@@ -142,18 +175,31 @@ def figaroh(log: Log) -> Iterator[Row]:
                 URDF, log.robot, log.fitted, log.held_out, cutoff, stage, **options
             )
             text = f"{setting}; {cutoff:g} Hz"
-            rows.append(Row("FIGAROH", text, count, stage == "physical_fit", log.error(predicted), seconds))
+            rows.append(
+                Row("FIGAROH", text, count, stage == "physical_fit", log.error(predicted), seconds)
+            )
         yield min(rows, key=lambda row: row.error)
 
 
 def mujoco_sysid(log: Log) -> Iterator[Row]:
-    """Yield the rows of MuJoCo's identification; it gets our smooth positions, speeds and accelerations."""
+    """Yield the rows of MuJoCo's identification.
+
+    It gets our smooth positions, speeds and accelerations.
+    """
     import peer_mujoco_sysid
 
-    smooth = [md.prepare(log.robot, part, trim=False, decimate=1) for part in (log.fitted, log.held_out)]
+    smooth = [
+        md.prepare(log.robot, part, trim=False, decimate=1) for part in (log.fitted, log.held_out)
+    ]
     for simulate, setting in (
         (False, "`custom_rollout`: torque by `mj_inverse`; full inertias"),
-        (True, f"default residual: motion simulated in pieces of {peer_mujoco_sysid.PIECE:g} s; full inertias"),
+        (
+            True,
+            (
+                f"default residual: motion simulated in pieces of {peer_mujoco_sysid.PIECE:g} s; "
+                "full inertias"
+            ),
+        ),
     ):
         predicted, count, seconds = peer_mujoco_sysid.run(URDF, log.robot, *smooth, STEPS, simulate)
         yield Row("MuJoCo sysid", setting, count, True, log.error(predicted), seconds)
@@ -169,7 +215,11 @@ CONTESTANTS = {
 
 def missing(modules: tuple[str, ...]) -> list[str]:
     """Return the modules that are not installed."""
-    return [name for name in modules if find_spec(name.partition(".")[0]) is None or find_spec(name) is None]
+    return [
+        name
+        for name in modules
+        if find_spec(name.partition(".")[0]) is None or find_spec(name) is None
+    ]
 
 
 def base_table() -> str:
@@ -181,25 +231,45 @@ def base_table() -> str:
 
     panda = md.load("panda")
     rows = [
-        "| base parameters, ms | count | Pinocchio's regressor, SciPy's QR | FIGAROH | minidyn, QR | minidyn, exact |",
+        (
+            "| base parameters, ms | count | Pinocchio's regressor, SciPy's QR | FIGAROH | "
+            "minidyn, QR | minidyn, exact |"
+        ),
         "|---|---:|---:|---:|---:|---:|",
     ]
-    pairs = {"UR10": (md.load(URDF), pin.buildModelFromUrdf(str(URDF))), "Panda": (panda, pinocchio_model(panda))}
+    pairs = {
+        "UR10": (md.load(URDF), pin.buildModelFromUrdf(str(URDF))),
+        "Panda": (panda, pinocchio_model(panda)),
+    }
     for name, (robot, model) in pairs.items():
         found = [peer.least(lambda m=model: peer.by_pinocchio(m))]
-        found.append(peer.least(lambda m=model: peer.by_figaroh(m)) if find_spec("figaroh") else (found[0][0], np.nan))
-        found += [peer.least(lambda r=robot, way=way: peer.by_us(r, way)) for way in ("qr", "exact")]
+        found.append(
+            peer.least(lambda m=model: peer.by_figaroh(m))
+            if find_spec("figaroh")
+            else (found[0][0], np.nan)
+        )
+        found += [
+            peer.least(lambda r=robot, way=way: peer.by_us(r, way)) for way in ("qr", "exact")
+        ]
         counts = {count for count, _ in found}
         if len(counts) != 1:
-            raise SystemExit(f"{name}: the tools do not agree on the count of base parameters: {sorted(counts)}")
-        times = ["not installed" if np.isnan(seconds) else f"{1e3 * seconds:.1f}" for _, seconds in found]
+            raise SystemExit(
+                f"{name}: the tools do not agree on the count of base parameters: {sorted(counts)}"
+            )
+        times = [
+            "not installed" if np.isnan(seconds) else f"{1e3 * seconds:.1f}" for _, seconds in found
+        ]
         rows.append(f"| {name} | {counts.pop()} | {' | '.join(times)} |")
     return "\n".join(rows)
 
 
 def machine() -> str:
     """Return where and with what it was measured."""
-    chip = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text()) if os.name == "posix" else None
+    chip = (
+        re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+        if os.name == "posix"
+        else None
+    )
     packages = []
     for name in ("minidyn", "pin", "figaroh", "mujoco", "numpy", "scipy"):
         try:
@@ -208,7 +278,10 @@ def machine() -> str:
             packages.append(f"{name} not installed")
     where = chip.group(1) if chip else platform.processor()
     day = datetime.now(UTC).date()
-    return f"Measured on {day}, {where}, one thread, Python {platform.python_version()}, {', '.join(packages)}."
+    return (
+        f"Measured on {day}, {where}, one thread, Python {platform.python_version()}, "
+        f"{', '.join(packages)}."
+    )
 
 
 def into_page(text: str) -> None:
@@ -216,23 +289,35 @@ def into_page(text: str) -> None:
     marks = "<!-- peers: begin -->", "<!-- peers: end -->"
     old = PAGE.read_text(encoding="utf-8")
     new, count = re.subn(
-        f"{marks[0]}.*?{marks[1]}", lambda _: f"{marks[0]}\n\n{text}\n\n{marks[1]}", old, flags=re.DOTALL
+        f"{marks[0]}.*?{marks[1]}",
+        lambda _: f"{marks[0]}\n\n{text}\n\n{marks[1]}",
+        old,
+        flags=re.DOTALL,
     )
     if count != 1:
-        raise SystemExit(f"{PAGE}: expected one pair of marks {marks[0]} ... {marks[1]}, found {count}")
+        raise SystemExit(
+            f"{PAGE}: expected one pair of marks {marks[0]} ... {marks[1]}, found {count}"
+        )
     PAGE.write_text(new, encoding="utf-8")
 
 
 def main() -> None:
     """Run every tool that is here; print the tables."""
     parser = argparse.ArgumentParser(description="Compare tools for identification on a real log.")
-    parser.add_argument("--quick", action="store_true", help="without MuJoCo sysid, which takes minutes")
-    parser.add_argument("--docs", action="store_true", help="write the tables into docs/comparison.md")
+    parser.add_argument(
+        "--quick", action="store_true", help="without MuJoCo sysid, which takes minutes"
+    )
+    parser.add_argument(
+        "--docs", action="store_true", help="write the tables into docs/comparison.md"
+    )
     options = parser.parse_args()
     if not DATA.is_dir():
         raise SystemExit(f"the log of the UR10 is not at {DATA}")
     table = [
-        "| UR10 log | setting | parameters | physically possible | error on the part held out | CPU s |",
+        (
+            "| UR10 log | setting | parameters | physically possible | error on the part held out "
+            "| CPU s |"
+        ),
         "|---|---|---:|---|---:|---:|",
     ]
     skipped = []
@@ -243,7 +328,9 @@ def main() -> None:
             if lacks or (options.quick and name == "MuJoCo sysid"):
                 skipped.append(name)
                 print(
-                    f"{name}: left out; " + (f"not installed: {', '.join(lacks)}" if lacks else "--quick"), flush=True
+                    f"{name}: left out; "
+                    + (f"not installed: {', '.join(lacks)}" if lacks else "--quick"),
+                    flush=True,
                 )
                 continue
             for row in run(log):
@@ -255,7 +342,9 @@ def main() -> None:
     text += "\n\n" + machine()
     print("\n" + text)
     if options.docs and skipped:
-        raise SystemExit(f"the page is not written without {', '.join(skipped)}: pip install -e '.[bench]'")
+        raise SystemExit(
+            f"the page is not written without {', '.join(skipped)}: pip install -e '.[bench]'"
+        )
     if options.docs:
         into_page(text)
 

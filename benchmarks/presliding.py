@@ -1,10 +1,13 @@
-"""Friction planted into simulated logs: what presliding among the terms gains, and whether it is chosen without need.
+"""Friction planted into simulated logs.
+
+What presliding among the terms gains, and whether it is chosen without need.
 
     python benchmarks/presliding.py [SEEDS]
 
-A ur10e moves along random Fourier motions at 500 Hz; positions have noise of 10 µrad, torques of 2 %. Friction is made
-here, in NumPy, not by the package. Default settings, no prior; the error is that of another motion, torques without
-noise, with all of the terms of friction="auto" and without presliding.
+A ur10e moves along random Fourier motions at 500 Hz; positions have noise of 10 µrad, torques of 2
+%. Friction is made here, in NumPy, not by the package. Default settings, no prior; the error is
+that of another motion, torques without noise, with all of the terms of friction="auto" and without
+presliding.
 """
 
 from __future__ import annotations
@@ -28,7 +31,9 @@ def dahl(path: Array, travel: Array) -> Array:
     for row in range(1, len(path)):
         step = path[row] - path[row - 1]
         side = np.sign(step)
-        z[row] = np.where(step == 0, z[row - 1], side - (side - z[row - 1]) * np.exp(-np.abs(step) / travel))
+        z[row] = np.where(
+            step == 0, z[row - 1], side - (side - z[row - 1]) * np.exp(-np.abs(step) / travel)
+        )
     return z
 
 
@@ -44,19 +49,27 @@ def plants(rng: np.random.Generator, n: int) -> dict[str, Friction]:
         return dq / np.sqrt(dq**2 + width**2)
 
     return {
-        "presliding for Coulomb friction": lambda q, dq, size: size * (viscous * dq + coulomb * dahl(q, travel)),
+        "presliding for Coulomb friction": lambda q, dq, size: (
+            size * (viscous * dq + coulomb * dahl(q, travel))
+        ),
         "half presliding, half smooth Coulomb friction": lambda q, dq, size: (
             size * (viscous * dq + 0.5 * coulomb * smooth(dq) + 0.5 * second * dahl(q, travel))
         ),
-        "Coulomb friction, hard sign": lambda q, dq, size: size * (viscous * dq + coulomb * np.sign(dq)),
-        "Coulomb friction, smooth sign": lambda q, dq, size: size * (viscous * dq + coulomb * smooth(dq)),
+        "Coulomb friction, hard sign": lambda q, dq, size: (
+            size * (viscous * dq + coulomb * np.sign(dq))
+        ),
+        "Coulomb friction, smooth sign": lambda q, dq, size: (
+            size * (viscous * dq + coulomb * smooth(dq))
+        ),
         "Coulomb and Stribeck friction": lambda q, dq, size: (
             size * (viscous * dq + coulomb * np.sign(dq) * (1 + 0.4 / (1 + (dq / 0.1) ** 2)))
         ),
     }
 
 
-def logs(robot: md.Robot, friction: Friction, rng: np.random.Generator, seed: int) -> tuple[md.Recording, md.Recording]:
+def logs(
+    robot: md.Robot, friction: Friction, rng: np.random.Generator, seed: int
+) -> tuple[md.Recording, md.Recording]:
     """Return a log to fit, with noise, and one to test, without noise in its torques."""
     t, made = np.arange(0.0, SECONDS, 1.0 / RATE), []
     size: Array | None = None
@@ -67,7 +80,9 @@ def logs(robot: md.Robot, friction: Friction, rng: np.random.Generator, seed: in
         tau = tau + friction(q, dq, size)
         noise = 0.02 * np.sqrt(np.mean(tau**2, axis=0)) * rng.normal(size=tau.shape)
         q = q + 1e-5 * rng.normal(size=q.shape)
-        made.append(md.Recording(t, q, tau + noise if number == 0 else tau, joint_names=robot.joint_names))
+        made.append(
+            md.Recording(t, q, tau + noise if number == 0 else tau, joint_names=robot.joint_names)
+        )
     return made[0], made[1]
 
 
@@ -89,10 +104,14 @@ def main() -> None:
             robot = described.with_parameters(values).with_drives(friction=())
             fitted, tested = logs(robot, plants(rng, robot.n)[name], rng, seed)
             for place, memory in enumerate((False, True)):
-                object.__setattr__(METHODS["wls"], "remembers", memory)  # without it presliding is not tried
+                object.__setattr__(
+                    METHODS["wls"], "remembers", memory
+                )  # without it presliding is not tried
                 estimate = md.identify(described, fitted, prior=False)
                 cells[place].append(f"{100 * md.validate(estimate, tested).relative_error:.2f} %")
-                cells[2 + place].append(f"{1e3 * estimate.settings['preparation'].get('delay', 0.0):.1f}")
+                cells[2 + place].append(
+                    f"{1e3 * estimate.settings['preparation'].get('delay', 0.0):.1f}"
+                )
             cells[4].append("yes" if "presliding" in estimate.settings["friction"] else "no")
         print(f"| {name} | {' | '.join(', '.join(cell) for cell in cells)} |", flush=True)
 

@@ -2,9 +2,9 @@
 
     python benchmarks/run.py [--quick] [--only NAME ...] [--json FILE] [--readme]
 
-Each benchmark is a module here with `measure(quick)`, which returns plain numbers, and `tables(measured)`, which
-returns them as Markdown. Each runs in a fresh process: a process that one benchmark has made large hands its peak of
-memory down to every process that the next one starts.
+Each benchmark is a module here with `measure(quick)`, which returns plain numbers, and
+`tables(measured)`, which returns them as Markdown. Each runs in a fresh process: a process that one
+benchmark has made large hands its peak of memory down to every process that the next one starts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def into_readme(name: str, text: str) -> None:
     """Put a benchmark's tables between its two marks in README.md."""
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     old = README.read_text(encoding="utf-8")
-    new, count = re.subn(f"{begin}.*?{end}", lambda _: f"{begin}\n{text}\n{end}", old, flags=re.DOTALL)
+    new, count = re.subn(
+        f"{begin}.*?{end}", lambda _: f"{begin}\n{text}\n{end}", old, flags=re.DOTALL
+    )
     if count != 1:
         raise SystemExit(f"{README}: expected one pair of marks {begin} ... {end}, found {count}")
     README.write_text(new, encoding="utf-8")
@@ -43,9 +45,18 @@ def main() -> None:
     """Parse the options, run, print."""
     parser = argparse.ArgumentParser(description="Run the benchmarks and print their tables.")
     parser.add_argument("--quick", action="store_true", help="shorter runs, rougher numbers")
-    parser.add_argument("--only", action="append", choices=BENCHMARKS, help="run this benchmark only; may be repeated")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured to a file")
-    parser.add_argument("--readme", action="store_true", help="write the tables into benchmarks/README.md")
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=BENCHMARKS,
+        help="run this benchmark only; may be repeated",
+    )
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write everything measured to a file"
+    )
+    parser.add_argument(
+        "--readme", action="store_true", help="write the tables into benchmarks/README.md"
+    )
     options = parser.parse_args()
     every: dict[str, Any] = {}
     for name in options.only or BENCHMARKS:

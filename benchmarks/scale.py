@@ -1,4 +1,6 @@
-"""How identification scales over processes, and that memory stays flat: the figures of docs/clusters.md.
+"""How identification scales over processes, and that memory stays flat.
+
+The figures of docs/clusters.md.
 
     python benchmarks/scale.py workers --hours 2 --workers 1,2       # logs in files, read by so many processes; phases
     python benchmarks/scale.py rates --hours 1                       # one process: seconds an hour of log, bytes read
@@ -6,13 +8,14 @@
     python benchmarks/scale.py soak --samples 1e9 --workers 2        # samples made on the fly, as if from files
     python benchmarks/scale.py tasks                                 # what one task of an executor costs
 
-Each prints one line of JSON. Logs are those of `long_log.py`, a 7-joint arm at 1 kHz, in files of a quarter of an hour:
-an hour of different ones, longer logs are links to them. A first identification in a pool starts and compiles; the
-second is measured. Processor seconds of the driver and of its workers are told apart: (driver + workers) / (driver +
-workers / n) is what n processors can bring at the most, as if all of them waited while the driver works. `limits` is
-what the machine brings: the tasks of an hour by processes that share nothing but its memory. `phases` says when no task
-ran, and of each pass how long workers were idle (`watched.py`).
-"""
+Each prints one line of JSON. Logs are those of `long_log.py`, a 7-joint arm at 1 kHz, in files of a
+quarter of an hour: an hour of different ones, longer logs are links to them. A first identification
+in a pool starts and compiles; the second is measured. Processor seconds of the driver and of its
+workers are told apart: (driver + workers) / (driver + workers / n) is what n processors can bring
+at the most, as if all of them waited while the driver works. `limits` is what the machine brings:
+the tasks of an hour by processes that share nothing but its memory. `phases` says when no task ran,
+and of each pass how long workers were idle (`watched.py`).
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -94,7 +97,9 @@ def processor_of(number: int) -> tuple[int, float]:
 
 
 def timed(log: Any, executor: Executor | None) -> tuple[float, Any]:
-    """Return the seconds that an identification takes, of files with their opening, and the estimate."""
+    """Return the seconds that an identification takes, of files with their opening, and the
+    estimate.
+    """
     import minidyn as md
 
     start = time.perf_counter()
@@ -105,7 +110,9 @@ def timed(log: Any, executor: Executor | None) -> tuple[float, Any]:
 
 
 def of_workers(log: Sequence[Path], count: int) -> dict[str, Any]:
-    """Return time, processor time and memory with so many worker processes, and where the time went."""
+    """Return time, processor time and memory with so many worker processes, and where the time
+    went.
+    """
     from minidyn.recording.engine import Workers
 
     with Workers(count) as pool:
@@ -132,7 +139,10 @@ def of_workers(log: Sequence[Path], count: int) -> dict[str, Any]:
 
 
 def limits(log: Sequence[Path], counts: Sequence[int]) -> dict[str, Any]:
-    """Return how many times one process so many do, each with the tasks of a log to itself and without a driver."""
+    """Return how many times one process so many do.
+
+    Each with the tasks of a log to itself and without a driver.
+    """
     from minidyn.recording.engine import Here
 
     watched = Watched(Here(), holding=True)
@@ -145,10 +155,13 @@ def limits(log: Sequence[Path], counts: Sequence[int]) -> dict[str, Any]:
     }
 
 
-def workers(hours: float, counts: Sequence[int], ending: str, minutes: float, alone: bool) -> dict[str, Any]:
-    """Measure logs in files: an hour of different ones, which has as many names as the log has hours.
+def workers(
+    hours: float, counts: Sequence[int], ending: str, minutes: float, alone: bool
+) -> dict[str, Any]:
+    """Measure logs in files.
 
-    Where all runs would take longer than some minutes the log is shorter.
+    An hour of different ones, which has as many names as the log has hours. Where all runs would
+    take longer than some minutes the log is shorter.
     """
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
@@ -163,14 +176,18 @@ def workers(hours: float, counts: Sequence[int], ending: str, minutes: float, al
         for number, file in enumerate(files):
             os.link(kinds[number % _KINDS], file)
         runs = [of_workers(files, count) for count in counts]
-        about["limits_after"] = elsewhere(limits, kinds, counts)  # whether the machine was the same all the time
+        about["limits_after"] = elsewhere(
+            limits, kinds, counts
+        )  # whether the machine was the same all the time
         about |= {"this_process": _alone(files)} if alone else {}
         size = sum(file.stat().st_size for file in files)
     return {
         "hours": len(files) * _FILE / 3600,
         "files": len(files),
         "bytes": size,
-        "times_first_run": {run["workers"]: round(runs[0]["seconds"] / run["seconds"], 2) for run in runs},
+        "times_first_run": {
+            run["workers"]: round(runs[0]["seconds"] / run["seconds"], 2) for run in runs
+        },
         **about,
         "runs": runs,
     }
@@ -182,11 +199,18 @@ def _alone(files: Sequence[Path]) -> dict[str, Any]:
     begun = time.process_time()
     seconds, found = timed(list(files), None)
     spent = time.process_time() - begun
-    return {"seconds": round(seconds, 2), "processor_seconds": round(spent, 2), "beta": fingerprint(found)}
+    return {
+        "seconds": round(seconds, 2),
+        "processor_seconds": round(spent, 2),
+        "beta": fingerprint(found),
+    }
 
 
 def rates(hours: float) -> dict[str, Any]:
-    """Return what one process needs for an hour of log in Parquet: reading, and all in; and the bytes it reads."""
+    """Return what one process needs for an hour of log in Parquet.
+
+    Reading, and all in; and the bytes it reads.
+    """
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -202,25 +226,39 @@ def rates(hours: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.parquet"
         one = made(hours * 3600, 0)
-        extra = {f"camera[{k}]": one.q[:, k % one.n] for k in range(16)}  # columns that nobody asks for
+        extra = {
+            f"camera[{k}]": one.q[:, k % one.n] for k in range(16)
+        }  # columns that nobody asks for
         table = pa.table({**one._columns(), **extra})
         parquet.write_table(table, path, row_group_size=1 << 18)
         samples = len(one)
         del one, table
         log = md.read_recording(path, robot, lazy=True)
         about = parquet.ParquetFile(path).metadata
-        columns = [about.row_group(g).column(c) for g in range(about.num_row_groups) for c in range(about.num_columns)]
-        needed = sum(c.total_compressed_size for c in columns if not c.path_in_schema.startswith("camera"))
+        columns = [
+            about.row_group(g).column(c)
+            for g in range(about.num_row_groups)
+            for c in range(about.num_columns)
+        ]
+        needed = sum(
+            c.total_compressed_size for c in columns if not c.path_in_schema.startswith("camera")
+        )
         before = _read_bytes()
         reading, _ = spent(lambda: sum(len(tile) for tile in log.tiles()))
         found |= {"hours": hours, "file_bytes": path.stat().st_size, "needed_bytes": needed}
-        found |= {"bytes_read": _read_bytes() - before, "numbers_bytes": 8 * samples * (1 + 2 * log.n)}
+        found |= {
+            "bytes_read": _read_bytes() - before,
+            "numbers_bytes": 8 * samples * (1 + 2 * log.n),
+        }
         found["reading_seconds"] = round(reading, 2)
         found["reading_megabytes_a_second"] = round(needed / reading / 1e6)
         timed([path], None)
         found["all_in_seconds_an_hour"] = round(spent(lambda: timed([path], None))[0] / hours, 2)
         base = md.base_parameters(robot)
-        for name, times in (("reduction_nanoseconds_a_sample", 1), ("task_reduction_nanoseconds_a_sample", 4)):
+        for name, times in (
+            ("reduction_nanoseconds_a_sample", 1),
+            ("task_reduction_nanoseconds_a_sample", 4),
+        ):
             data = _prepared(times)  # a minute of log in five stretches, and as much as a task
             assemble(robot, base, data)
             best = min(spent(partial(assemble, robot, base, data))[0] for _ in range(20))
@@ -244,11 +282,17 @@ def _read_bytes() -> int:
 
 
 def many_files(count: int, workers: int) -> dict[str, Any]:
-    """Return the memory of a driver with so many files, of two seconds each; few contents, many names."""
+    """Return the memory of a driver with so many files, of two seconds each.
+
+    Few contents, many names.
+    """
     from minidyn.recording.engine import Workers
 
     with tempfile.TemporaryDirectory() as folder, Workers(workers) as pool:
-        whole, kinds = made(32.0, 0), [Path(folder) / f"kind{number}.parquet" for number in range(16)]
+        whole, kinds = (
+            made(32.0, 0),
+            [Path(folder) / f"kind{number}.parquet" for number in range(16)],
+        )
         for number, kind in enumerate(kinds):
             whole[2000 * number : 2000 * (number + 1)].save(kind)
         files = [Path(folder) / f"{number:06d}.parquet" for number in range(count)]
@@ -297,7 +341,14 @@ class Repeated:
             count = min(samples, end - row, _BLOCK - low)
             part = slice(low, low + count)
             t = (row + np.arange(count)) / RATE
-            yield md.Recording(t, block.q[part], block.tau[part], block.dq[part], block.ddq[part], block.joint_names)
+            yield md.Recording(
+                t,
+                block.q[part],
+                block.tau[part],
+                block.dq[part],
+                block.ddq[part],
+                block.joint_names,
+            )
             row += count
 
     def cuts(self, begin: int, end: int) -> Sequence[int]:
@@ -320,12 +371,18 @@ def soak(samples: int, count: int) -> dict[str, Any]:
     found = []
     with Workers(count) as pool:
         for part in (0.1, 1.0):
-            parts = tuple((Repeated(), 0, int(b - a)) for a, b in itertools.pairwise(ends))[: round(part * every)]
+            parts = tuple((Repeated(), 0, int(b - a)) for a, b in itertools.pairwise(ends))[
+                : round(part * every)
+            ]
             log = LazyRecording(names, ("q", "dq", "ddq", "tau"), (), parts)
             seconds, estimate = timed(log, pool)
             peaks = dict(pool.map(peak_of, range(8 * count)))
             found.append(
-                {"samples": estimate.samples, "seconds": round(seconds, 1), "driver_megabytes": round(peak())}
+                {
+                    "samples": estimate.samples,
+                    "seconds": round(seconds, 1),
+                    "driver_megabytes": round(peak()),
+                }
                 | {"worker_megabytes": round(max(peaks.values()))}
             )
     return {"workers": count, "runs": found}
@@ -337,7 +394,9 @@ def nothing(number: int) -> int:
 
 
 def tasks() -> dict[str, float]:
-    """Return the milliseconds that a task costs in a pool of processes and in Dask, and how long it should be."""
+    """Return the milliseconds that a task costs in a pool of processes and in Dask, and how long it
+    should be.
+    """
     from minidyn.recording.engine import executor_of
 
     found = {}
@@ -352,7 +411,9 @@ def tasks() -> dict[str, float]:
             found[f"{name}_processor_milliseconds_here"] = round(1000 * own, 3)
             found[f"{name}_milliseconds"] = round(1000 * cost, 3)
             found[f"{name}_samples_for_two_percent"] = round(_PASSES * cost / 0.02 / _SAMPLE)
-            found[f"{name}_samples_for_two_percent_of_processor_time"] = round(_PASSES * own / 0.02 / _SAMPLE)
+            found[f"{name}_samples_for_two_percent_of_processor_time"] = round(
+                _PASSES * own / 0.02 / _SAMPLE
+            )
     return found
 
 
@@ -365,7 +426,9 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=10_000)
     parser.add_argument("--samples", type=float, default=1e9)
     parser.add_argument("--ending", default="parquet")
-    parser.add_argument("--minutes", type=float, default=60.0, help="of all runs of `workers`; the log is shortened")
+    parser.add_argument(
+        "--minutes", type=float, default=60.0, help="of all runs of `workers`; the log is shortened"
+    )
     parser.add_argument("--alone", action="store_true", help="measure `workers` without any, too")
     given = parser.parse_args()
     counts = [int(word) for word in given.workers.split(",")]

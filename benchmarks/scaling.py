@@ -1,7 +1,8 @@
-"""What the scaling searches of Gautier 1991 do to the gap of the rank decision: python benchmarks/scaling.py [seeds].
+"""What the scaling searches of Gautier 1991 do to the gap of the rank decision.
 
-For each robot and model the median over the seeds of log10 of the gap (smallest kept over largest dropped value): rows
-as they come, columns scaled to one length, the search for a small S, and the search on J = λ1 ||W|| + λ2 S.
+Python benchmarks/scaling.py [seeds]. For each robot and model the median over the seeds of log10 of
+the gap (smallest kept over largest dropped value): rows as they come, columns scaled to one length,
+the search for a small S, and the search on J = λ1 ||W|| + λ2 S.
 """
 
 from __future__ import annotations
@@ -38,11 +39,17 @@ def main(seeds: int) -> None:
         for model in MODELS:
             asked = np.ones(len(robot.layout), dtype=bool)
             plain = [
-                rank_of(observe(robot, model, seed), asked, "qr", equal_columns=False).gap for seed in range(seeds)
+                rank_of(observe(robot, model, seed), asked, "qr", equal_columns=False).gap
+                for seed in range(seeds)
             ]
             found = [plain]
             for scaling in SCALINGS.values():
-                found.append([numeric_base(Question.of(robot, model), "qr", s, scaling).gap for s in range(seeds)])
+                found.append(
+                    [
+                        numeric_base(Question.of(robot, model), "qr", s, scaling).gap
+                        for s in range(seeds)
+                    ]
+                )
             cells = [f"{np.median(np.log10(gaps)):.1f}" for gaps in found]
             print(f"| {name} | {model} | " + " | ".join(cells) + " |", flush=True)
 

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
-def race(work: Mapping[str, Callable[[], object]], seconds: float, rounds: int = 5) -> dict[str, float]:
+def race(
+    work: Mapping[str, Callable[[], object]], seconds: float, rounds: int = 5
+) -> dict[str, float]:
     """Return the least time in seconds of one call of each, all measured in turns.
 
-    Taking turns puts every contestant into the same weather: a busy neighbour or a slower clock hits all of them. The
-    least time is what the machine does when nobody else wants it.
+    Taking turns puts every contestant into the same weather: a busy neighbour or a slower clock
+    hits all of them. The least time is what the machine does when nobody else wants it.
 
     Args:
         work: What to call, by name.
@@ -69,19 +71,26 @@ def c_result(text: str) -> float:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder)
         (path / "step.c").write_text(text, encoding="utf-8")
-        subprocess.run(["gcc", "-O2", "-o", str(path / "step"), str(path / "step.c"), "-lm"], check=True)
+        subprocess.run(
+            ["gcc", "-O2", "-o", str(path / "step"), str(path / "step.c"), "-lm"], check=True
+        )
         done = subprocess.run([str(path / "step")], capture_output=True, text=True, check=True)
     return float(done.stdout.split()[0])
 
 
-def c_seconds(source: str, functions: Mapping[str, str], variables: str, n: int, step: str, steps: int) -> float:
-    """Return the least time in seconds of a step in C, called so many times in a row, a thousand rows.
+def c_seconds(
+    source: str, functions: Mapping[str, str], variables: str, n: int, step: str, steps: int
+) -> float:
+    """Return the least time in seconds of a step in C, called so many times in a row, a thousand
+    rows.
 
-    Arrays q and dq (n,) are among the variables and begin at moderate values; k counts the steps. The step calls
-    functions of the source by other names, {name: function}, that the compiler cannot see through: else it leaves out
-    what nobody reads.
+    Arrays q and dq (n,) are among the variables and begin at moderate values; k counts the steps.
+    The step calls functions of the source by other names, {name: function}, that the compiler
+    cannot see through: else it leaves out what nobody reads.
     """
-    called = "\n".join(f"static __typeof__({own}) *volatile {name} = {own};" for name, own in functions.items())
+    called = "\n".join(
+        f"static __typeof__({own}) *volatile {name} = {own};" for name, own in functions.items()
+    )
     text = f"""
 #include <stdio.h>
 #include <time.h>

@@ -1,9 +1,11 @@
-"""Tools behind a force sensor: errors and coverage in simulated logs of a UR10e, static poses and motion.
+"""Tools behind a force sensor.
+
+Errors and coverage in simulated logs of a UR10e, static poses and motion.
 
     python benchmarks/tool.py [--runs 100]
 
-Bodies, mountings and biases are drawn anew in each run; forces have noise of 0.3 N, moments of 0.01 N m. Runs
-by itself.
+Bodies, mountings and biases are drawn anew in each run; forces have noise of 0.3 N, moments of 0.01
+N m. Runs by itself.
 """
 
 from __future__ import annotations
@@ -28,8 +30,14 @@ def drawn(rng: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     size = rng.uniform(0.03, 0.08, 3)
     inertia = mass / 5.0 * np.diag(np.sum(size**2) - size**2)
     axes = Rotation.random(random_state=rng).as_matrix()
-    body = from_body(mass, rng.uniform(-0.05, 0.05, 3) + np.array([0.0, 0.0, 0.08]), axes @ inertia @ axes.T)
-    return body, Rotation.random(random_state=rng).as_matrix(), rng.normal(size=6) * [5, 5, 5, 0.5, 0.5, 0.5]
+    body = from_body(
+        mass, rng.uniform(-0.05, 0.05, 3) + np.array([0.0, 0.0, 0.08]), axes @ inertia @ axes.T
+    )
+    return (
+        body,
+        Rotation.random(random_state=rng).as_matrix(),
+        rng.normal(size=6) * [5, 5, 5, 0.5, 0.5, 0.5],
+    )
 
 
 def log_of(robot: Any, rng: Any, poses: int, seconds: float, truth: tuple[Any, Any, Any]) -> Any:
@@ -42,7 +50,9 @@ def log_of(robot: Any, rng: Any, poses: int, seconds: float, truth: tuple[Any, A
         t = np.arange(int(seconds * 250)) / 250
         q, dq, ddq = md.trajectory.fourier(robot, seed=int(rng.integers(1 << 30)))(t)
     log = md.Recording(t, q, None, dq, ddq, robot.joint_names)
-    motion = [part @ turn for part in frame_motion(robot, log.q, log.dq, log.ddq, None, np.zeros(3))]
+    motion = [
+        part @ turn for part in frame_motion(robot, log.q, log.dq, log.ddq, None, np.zeros(3))
+    ]
     w = bias - wrench_columns(*motion) @ body + NOISE * rng.normal(size=(len(t), 6))
     return md.Recording(t, q, None, dq, ddq, robot.joint_names, telemetry={"wrench": w})
 
@@ -55,7 +65,11 @@ def main() -> None:
     robot = md.load("ur10e")
     print("| log | mass | centre | mounting | inertia | within 2 deviations |")
     print("|---|---:|---:|---:|---:|---:|")
-    for name, poses, seconds in (("12 poses", 12, 0.0), ("24 poses", 24, 0.0), ("10 s of motion", 0, 10.0)):
+    for name, poses, seconds in (
+        ("12 poses", 12, 0.0),
+        ("24 poses", 24, 0.0),
+        ("10 s of motion", 0, 10.0),
+    ):
         mass, centre, turned, inertia, inside = [], [], [], [], []
         for seed in range(runs):
             rng = np.random.default_rng(seed)
@@ -66,8 +80,13 @@ def main() -> None:
             centre.append(np.linalg.norm(found.com - true.com))
             turn = Rotation.from_matrix(found.mounting.T @ truth[1]).as_rotvec()
             turned.append(np.degrees(np.linalg.norm(turn)))
-            inertia.append(np.abs(found.load.inertia - true.inertia).max() / np.abs(true.inertia).max())
-            ten, std = np.array(found.settings["unconstrained"]), np.sqrt(np.diag(found.load.covariance))
+            inertia.append(
+                np.abs(found.load.inertia - true.inertia).max() / np.abs(true.inertia).max()
+            )
+            ten, std = (
+                np.array(found.settings["unconstrained"]),
+                np.sqrt(np.diag(found.load.covariance)),
+            )
             apart = [
                 *((ten - truth[0]) / std)[6:],
                 *((found.bias - truth[2]) / found.bias_std),
@@ -77,7 +96,10 @@ def main() -> None:
         shown = f"{100 * np.median(mass):.2f} %, 95 % below {100 * np.quantile(mass, 0.95):.2f} %"
         place = f"{1e3 * np.median(centre):.2f} mm, below {1e3 * np.quantile(centre, 0.95):.2f} mm"
         bodies = "-" if poses else f"{100 * np.median(inertia):.1f} %"
-        print(f"| {name} | {shown} | {place} | {np.median(turned):.2f}° | {bodies} | {100 * np.mean(inside):.1f} % |")
+        print(
+            f"| {name} | {shown} | {place} | {np.median(turned):.2f}° | {bodies} | "
+            f"{100 * np.mean(inside):.1f} % |"
+        )
 
 
 if __name__ == "__main__":

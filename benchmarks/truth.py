@@ -1,18 +1,22 @@
 """How true are models of default settings? Simulated robots, of which everything is known, answer.
 
-    python benchmarks/truth.py [--robots 12] [--cases 1] [--effect NAME ...] [--jobs 2] [--json FILE] [--docs]
+    python benchmarks/truth.py [--robots 12] [--cases 1] [--effect NAME ...] [--jobs 2] [--json
+    FILE] [--docs]
     python benchmarks/truth.py --robots 4 --effect presliding none   # a small look
 
-A case is a robot, an effect that is planted (truth_effects.py), and numbers drawn with its seed: masses that differ
-from the file, drives, motion, rate, encoder, noise. One run is logged, written to a file, read and identified; another
-run of the same robot tests the model, at its exact positions, speeds and accelerations: errors are those of the model,
-not of a filter. Contestants are the default, plain weighted least squares as many write it for themselves, the default
-with one thing switched off, and FIGAROH with --figaroh where it is installed. The best is the best of a case.
+A case is a robot, an effect that is planted (truth_effects.py), and numbers drawn with its seed:
+masses that differ from the file, drives, motion, rate, encoder, noise. One run is logged, written
+to a file, read and identified; another run of the same robot tests the model, at its exact
+positions, speeds and accelerations: errors are those of the model, not of a filter. Contestants are
+the default, plain weighted least squares as many write it for themselves, the default with one
+thing switched off, and FIGAROH with --figaroh where it is installed. The best is the best of a
+case.
 
-Two errors, ||torque - prediction|| / ||torque||: against the torque as it is measured (with its noise, as a log shows
-it), and against the exact one. Coverage: the share of rigid and rotor base parameters within 1.96 stated standard
-deviations of the truth. With --docs table and figures of docs/truth.md are written. With --json every finished case is
-kept with the commit it was measured with, and is not run again: a run may be stopped and gone on with.
+Two errors, ||torque - prediction|| / ||torque||: against the torque as it is measured (with its
+noise, as a log shows it), and against the exact one. Coverage: the share of rigid and rotor base
+parameters within 1.96 stated standard deviations of the truth. With --docs table and figures of
+docs/truth.md are written. With --json every finished case is kept with the commit it was measured
+with, and is not run again: a run may be stopped and gone on with.
 """
 
 from __future__ import annotations
@@ -37,6 +41,7 @@ from threadpoolctl import threadpool_limits
 
 import minidyn as md
 from alarm_logs import Array, Log, motion_log, true_robot
+from plain import weighted
 from truth_effects import EFFECTS, along, planted
 
 DOCS = Path(__file__).parents[1] / "docs" / "truth.md"
@@ -50,7 +55,9 @@ ROBOTS = (
 PLAIN = ("viscous", "coulomb", "offset")
 CUTOFF = 10.0  # Hz, of the filter that people write for themselves
 NEAR, WORSE = 1.03, 1.05
-"""The default should be within NEAR of the best, and not worse than WORSE times plain least squares."""
+"""The default should be within NEAR of the best, and not worse than WORSE times plain least
+squares.
+"""
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,9 @@ class Case:
 
 @dataclass(frozen=True)
 class Found:
-    """What a contestant predicts for the test run, and its base parameters with standard deviations."""
+    """What a contestant predicts for the test run, and its base parameters with standard
+    deviations.
+    """
 
     predicted: Array
     base: md.BaseMap | None = None
@@ -76,14 +85,20 @@ class Found:
 def case_of(name: str, effect_name: str, seed: int) -> Case:
     """Return a case: the same seed draws the same robot, motion and sensors for every effect."""
     effect = EFFECTS[effect_name]
-    rng, drawn = np.random.default_rng(seed), np.random.default_rng(seed + 1)  # of the robot; of the effect
+    rng, drawn = (
+        np.random.default_rng(seed),
+        np.random.default_rng(seed + 1),
+    )  # of the robot; of the effect
     file = md.load(name)
     true = true_robot(file, rng)
     slow = float(rng.choice([1.0, 2.0]))
     usual = {"period": 10.0 * slow, "speed": 2.0 / slow}
     seconds = effect.seconds or 10.0 * slow
     motions = [
-        md.trajectory.fourier(file, seed=seed + k, **(usual | (effect.shown or {} if k == 0 else {}))) for k in (0, 999)
+        md.trajectory.fourier(
+            file, seed=seed + k, **(usual | (effect.shown or {} if k == 0 else {}))
+        )
+        for k in (0, 999)
     ]
     motions = motions if effect.motion is None else [effect.motion(motion) for motion in motions]
     torque = planted(effect, true, drawn, motions[0], seconds)
@@ -114,7 +129,10 @@ def ours(**options: Any) -> Callable[[Case, Path], Found]:
 
 
 def plain(case: Case, folder: Path) -> Found:
-    """Weighted least squares by hand: even times, zero-phase Butterworth, differences, each joint by its noise."""
+    """Weighted least squares by hand.
+
+    Even times, zero-phase Butterworth, differences, each joint by its noise.
+    """
     log = case.log
     model = log.file.with_drives(True, PLAIN)
     base = md.base_parameters(model)
@@ -123,7 +141,9 @@ def plain(case: Case, folder: Path) -> Found:
     t = log.t[order[0]] + step * np.arange(len(log.t))
     sos = butter(4, min(CUTOFF, 0.35 / step), fs=1 / step, output="sos")
     q, tau = (
-        sosfiltfilt(sos, np.column_stack([np.interp(t, log.t[order], x) for x in signal[order].T]), axis=0)
+        sosfiltfilt(
+            sos, np.column_stack([np.interp(t, log.t[order], x) for x in signal[order].T]), axis=0
+        )
         for signal in (log.q, log.tau)
     )
     dq = np.gradient(q, step, axis=0)
@@ -131,19 +151,20 @@ def plain(case: Case, folder: Path) -> Found:
     ends = round(0.2 / step)
     inside = slice(ends, len(t) - ends)
     Y, tau = md.base_regressor(model, q[inside], dq[inside], ddq[inside], base=base), tau[inside]
-    sigma = np.ones(model.n)
-    for _ in range(3):
-        W, y = (Y / sigma[:, None]).reshape(-1, base.rank), (tau / sigma).ravel()
-        R = np.linalg.qr(np.column_stack([W, y]), mode="r")
-        beta = np.linalg.lstsq(R[:-1, :-1], R[:-1, -1], rcond=1e-10)[0]
-        sigma = np.std(tau - Y @ beta, axis=0) + 1e-12
+    beta, R = weighted(Y, tau)
     test = case.test
-    predicted = md.base_regressor(model, test.q, np.asarray(test.dq), np.asarray(test.ddq), base=base) @ beta
-    return Found(predicted, base, beta, np.sqrt(np.diag(np.linalg.pinv(R[:-1, :-1].T @ R[:-1, :-1]))))
+    predicted = (
+        md.base_regressor(model, test.q, np.asarray(test.dq), np.asarray(test.ddq), base=base)
+        @ beta
+    )
+    return Found(predicted, base, beta, np.sqrt(np.diag(np.linalg.pinv(R.T @ R))))
 
 
 def figaroh(case: Case, folder: Path) -> Found:
-    """FIGAROH's weighted least squares with the same cut-off; accelerations of the test run are from its speeds."""
+    """FIGAROH's weighted least squares with the same cut-off.
+
+    Accelerations of the test run are from its speeds.
+    """
     import peer_figaroh
 
     path = folder / "robot.urdf"
@@ -153,7 +174,13 @@ def figaroh(case: Case, folder: Path) -> Found:
     t = np.arange(test.t[0], test.t[-1], float(np.median(np.diff(log.t))))  # it knows one rate
     signals = [CubicSpline(test.t, values)(t) for values in (test.q, test.tau, test.dq)]
     tau = peer_figaroh.run(
-        path, log.file, fitted, md.Recording(t, *signals, joint_names=names), CUTOFF, "fit", wls=True
+        path,
+        log.file,
+        fitted,
+        md.Recording(t, *signals, joint_names=names),
+        CUTOFF,
+        "fit",
+        wls=True,
     )
     return Found(np.column_stack([np.interp(test.t, t, column) for column in tau[0].T]))
 
@@ -176,19 +203,29 @@ OTHERS: dict[str, Callable[[Case, Path], Found]] = {
 
 
 def coverage(found: Found, true: md.Robot) -> float:
-    """Return the share of rigid and rotor base parameters within 1.96 standard deviations of the truth."""
+    """Return the share of rigid and rotor base parameters within 1.96 standard deviations of the
+    truth.
+    """
     if found.base is None or found.beta is None or found.std is None:
         return float("nan")
     robot = found.base.robot
-    phi = [true.parameters[true.layout.index(name)] if name in true.layout else 0.0 for name in robot.parameter_names]
+    phi = [
+        true.parameters[true.layout.index(name)] if name in true.layout else 0.0
+        for name in robot.parameter_names
+    ]
     columns = [robot.layout.column(name) for name in found.base.kept]
-    known = np.array([column.is_rigid or column.symbol == "Ia" for column in columns]) & np.isfinite(found.std)
+    known = np.array(
+        [column.is_rigid or column.symbol == "Ia" for column in columns]
+    ) & np.isfinite(found.std)
     off = np.abs(found.beta - found.base.values(phi))
     return float(np.mean(off[known] <= 1.96 * found.std[known])) if known.any() else float("nan")
 
 
 def work(task: tuple[str, str, int, tuple[str, ...]]) -> dict[str, Any]:
-    """Do one case: errors (measured, exact) and coverage of each contestant; infinite where it refused the log."""
+    """Do one case: errors (measured, exact) and coverage of each contestant.
+
+    Infinite where it refused the log.
+    """
     warnings.simplefilter("ignore")
     robot, effect, seed, contestants = task
     case = case_of(robot, effect, seed)
@@ -221,10 +258,14 @@ def commit() -> str:
     """Return the commit whose code runs; with a + where files of src differ from it."""
 
     def git(*words: str) -> str:
-        told = subprocess.run(["git", *words], cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+        told = subprocess.run(
+            ["git", *words], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
+        )
         return told.stdout.strip()
 
-    return git("log", "-1", "--format=%h", "--", "../src") + ("+" if git("status", "--porcelain", "../src") else "")
+    return git("log", "-1", "--format=%h", "--", "../src") + (
+        "+" if git("status", "--porcelain", "../src") else ""
+    )
 
 
 def measure(
@@ -234,13 +275,21 @@ def measure(
     rows, code = list[dict[str, Any]](), commit()
     known = json.loads(path.read_text()) if path is not None and path.exists() else []
     done = {(row["robot"], row["effect"], row["seed"]): row for row in known}
-    left = [task for task in tasks if not set(task[3]) <= set(done.get(task[:3], {"errors": ()})["errors"])]
+    left = [
+        task
+        for task in tasks
+        if not set(task[3]) <= set(done.get(task[:3], {"errors": ()})["errors"])
+    ]
     rows += [done[task[:3]] for task in tasks if task not in left]
     with ProcessPoolExecutor(jobs) as pool:
         for row in pool.map(work, left):
             rows.append(row | {"code": code})
-            errors = "  ".join(f"{100 * both[0]:6.2f} ({100 * both[1]:5.2f})" for both in row["errors"].values())
-            print(f"{row['effect']:12} {row['robot']:9} {row['rate']:5.0f} Hz  {errors}", flush=True)
+            errors = "  ".join(
+                f"{100 * both[0]:6.2f} ({100 * both[1]:5.2f})" for both in row["errors"].values()
+            )
+            print(
+                f"{row['effect']:12} {row['robot']:9} {row['rate']:5.0f} Hz  {errors}", flush=True
+            )
             if path is not None:
                 path.write_text(json.dumps(rows, indent=1))
     return rows
@@ -275,7 +324,10 @@ def table(rows: Sequence[dict[str, Any]], kind: int = 0) -> str:
     if not any("figaroh" in row["errors"] for row in rows):
         shown.remove("figaroh")
     lines = [
-        f"| planted | cases | {' | '.join(shown)} | default within 3 % of the best | worse than plain by 5 % |"
+        (
+            f"| planted | cases | {' | '.join(shown)} | default within 3 % of the best | worse "
+            "than plain by 5 % |"
+        )
         + (" coverage, default | plain |" if covers else ""),
         "|---|" + "---:|" * (len(shown) + (5 if covers else 3)),
     ]
@@ -286,7 +338,9 @@ def table(rows: Sequence[dict[str, Any]], kind: int = 0) -> str:
         cells = [str(found["cases"]), *(f"{100 * found[key]:.2f} %" for key in shown)]
         cells += [f"{100 * found[key]:.0f} %" for key in ("near", "worse")]
         if covers:
-            cells += [f"{100 * found['coverage'].get(key, np.nan):.0f} %" for key in ("default", "plain")]
+            cells += [
+                f"{100 * found['coverage'].get(key, np.nan):.0f} %" for key in ("default", "plain")
+            ]
         words = "**all**" if name == "all" else f"{name}: {EFFECTS[name].words}"
         lines.append(f"| {words} | {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -298,15 +352,25 @@ def write_docs(rows: Sequence[dict[str, Any]]) -> None:
     head, _, rest = text.partition(_BEGIN)
     robots = len({row["robot"] for row in rows})
     codes = ", ".join(dict.fromkeys(row.get("code", "unknown") for row in rows))
-    words = [f"{robots} robots, {len(rows)} cases, code of commit {codes}; medians of each effect's cases."]
+    words = [
+        (
+            f"{robots} robots, {len(rows)} cases, code of commit {codes}; medians of each "
+            "effect's cases."
+        )
+    ]
     words += ["", "By measured torque:"]
     words += ["", table(rows), "", "By exact torque:", "", table(rows, 1), ""]
-    DOCS.write_text(head + "\n".join([_BEGIN, *words]) + _END + rest.partition(_END)[2], encoding="utf-8")
+    DOCS.write_text(
+        head + "\n".join([_BEGIN, *words]) + _END + rest.partition(_END)[2], encoding="utf-8"
+    )
     draw(rows)
 
 
 def draw(rows: Sequence[dict[str, Any]]) -> None:
-    """Draw a panel an effect: the default's exact error over that of plain least squares, a point a case."""
+    """Draw a panel an effect.
+
+    The default's exact error over that of plain least squares, a point a case.
+    """
     from matplotlib.figure import Figure
 
     names = list(dict.fromkeys(row["effect"] for row in rows))
@@ -317,7 +381,9 @@ def draw(rows: Sequence[dict[str, Any]]) -> None:
         panel.set_axis_off()
     for panel, name in zip(panels, names):
         own = [row["errors"] for row in rows if row["effect"] == name]
-        shown = np.clip([[100 * both[key][1] for key in ("plain", "default")] for both in own], 0.05, 300.0)
+        shown = np.clip(
+            [[100 * both[key][1] for key in ("plain", "default")] for both in own], 0.05, 300.0
+        )
         best = np.clip([100 * min(one[1] for one in both.values()) for both in own], 0.05, 300.0)
         ends = [0.8 * float(min(shown.min(), best.min())), 1.25 * float(shown.max())]
         panel.fill_between(ends, ends, [ends[1]] * 2, color="#d62728", alpha=0.08, linewidth=0)
@@ -333,19 +399,31 @@ def draw(rows: Sequence[dict[str, Any]]) -> None:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--robots", nargs="+", default=["12"], help="names, or how many")
     parser.add_argument("--cases", type=int, default=1, help="of each robot and effect")
     parser.add_argument("--first", type=int, default=0, help="seed of the first case")
-    parser.add_argument("--effect", nargs="+", default=list(EFFECTS), choices=list(EFFECTS), metavar="NAME")
-    parser.add_argument("--quick", action="store_true", help="default and plain least squares alone")
-    parser.add_argument("--figaroh", action="store_true", help="FIGAROH, too, where it is installed")
-    parser.add_argument("--sharp", action="store_true", help="friction that reverses at once, columns filtered, too")
+    parser.add_argument(
+        "--effect", nargs="+", default=list(EFFECTS), choices=list(EFFECTS), metavar="NAME"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="default and plain least squares alone"
+    )
+    parser.add_argument(
+        "--figaroh", action="store_true", help="FIGAROH, too, where it is installed"
+    )
+    parser.add_argument(
+        "--sharp", action="store_true", help="friction that reverses at once, columns filtered, too"
+    )
     parser.add_argument("--flexible", action="store_true", help="joints that give way, too")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--docs", action="store_true", help="write docs/truth.md and its figure")
     parser.add_argument(
-        "--json", type=Path, help="keep the rows and go on there; with --read they are read, not measured"
+        "--json",
+        type=Path,
+        help="keep the rows and go on there; with --read they are read, not measured",
     )
     parser.add_argument("--read", action="store_true")
     given = parser.parse_args()
@@ -359,7 +437,9 @@ def main() -> None:
         contestants += ("figaroh",)
     contestants += tuple(name for name in ("sharp", "flexible") if getattr(given, name))
     if unknown := set(robots) - set(ROBOTS):
-        parser.error(f"no such robot here: {', '.join(sorted(unknown))}; known: {', '.join(ROBOTS)}")
+        parser.error(
+            f"no such robot here: {', '.join(sorted(unknown))}; known: {', '.join(ROBOTS)}"
+        )
     seeds = [given.first + 100 * k for k in range(given.cases)]
     tasks = [
         (robot, effect, seed + ROBOTS.index(robot), contestants)
@@ -369,13 +449,20 @@ def main() -> None:
     ]
     if not given.read:
         print(f"error, % (against exact torque): {', '.join(contestants)}")
-    rows = json.loads(given.json.read_text()) if given.read else measure(tasks, given.jobs, given.json)
+    rows = (
+        json.loads(given.json.read_text()) if given.read else measure(tasks, given.jobs, given.json)
+    )
     print(f"\nby measured torque\n{table(rows)}\n\nby exact torque\n{table(rows, 1)}")
     for name in [*CONTESTANTS, *OTHERS]:
         own = [row["seconds"][name] for row in rows if name in row["seconds"]]
         if own:
-            wins = sum(row["errors"][name][0] <= min(e[0] for e in row["errors"].values()) for row in rows)
-            print(f"{name}: best in {wins} of {len(rows)} cases, {np.median(own):.1f} s of processor time a case")
+            wins = sum(
+                row["errors"][name][0] <= min(e[0] for e in row["errors"].values()) for row in rows
+            )
+            print(
+                f"{name}: best in {wins} of {len(rows)} cases, {np.median(own):.1f} s of "
+                "processor time a case"
+            )
     print(f"{time.monotonic() - begin:.0f} s")
     if given.docs:
         write_docs(rows)

@@ -1,8 +1,9 @@
 """Effects that truth.py plants into simulated runs: what real logs hold and plain models do not.
 
-An effect may change the robot, the torque, the motion, the log, the robot's file, or the robot of the test run. Torque
-that depends on the past is computed along the motion, a thousand times a second. Sizes that belong to a robot, such as
-a Stribeck speed, are drawn for the speeds and loads of its first run and stay what they are in others.
+An effect may change the robot, the torque, the motion, the log, the robot's file, or the robot of
+the test run. Torque that depends on the past is computed along the motion, a thousand times a
+second. Sizes that belong to a robot, such as a Stribeck speed, are drawn for the speeds and loads
+of its first run and stay what they are in others.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from alarm_logs import RATES, Array, Log, _samples
 from two_masses import planted_stiffness, two_mass_torque
 
 FINE = 1000.0
-"""Samples a second along which torques with a memory are computed; each rate of a log divides it."""
+"""Samples a second along which torques with a memory are computed.
+
+Each rate of a log divides it.
+"""
 
 Torque = Callable[[Array, Array], Array]  # of positions and speeds (N, n), FINE samples a second
 Motion = Callable[[Array], tuple[Array, Array, Array]]
@@ -30,7 +34,8 @@ class Effect:
     """What is planted; hooks that are None change nothing."""
 
     words: str
-    # more torque on the true robot: of the robot, a random generator, and positions and speeds of its first run
+    # more torque on the true robot: of the robot, a random generator, and positions and speeds of
+    # its first run
     torque: Callable[[md.Robot, Any, Array, Array], Torque] | None = None
     fitted_alone: bool = False  # whether the test run has none of that torque
     motion: Callable[[Motion], Motion] | None = None  # of both runs
@@ -44,12 +49,28 @@ class Effect:
 
 def values_of(robot: md.Robot, symbol: str) -> Array:
     """Return a drive parameter of each joint (n,)."""
-    return np.array([robot.parameters[c.index] for own in robot.layout.drives for c in own if c.symbol == symbol])
+    return np.array(
+        [
+            robot.parameters[c.index]
+            for own in robot.layout.drives
+            for c in own
+            if c.symbol == symbol
+        ]
+    )
 
 
-def planted(effect: Effect, true: md.Robot, rng: Any, motion: Motion, seconds: float) -> Torque | None:
-    """Return the torque that an effect adds to a robot in every run; its first run is the motion."""
-    return None if effect.torque is None else effect.torque(true, rng, *motion(np.arange(0.0, seconds, 0.01))[:2])
+def planted(
+    effect: Effect, true: md.Robot, rng: Any, motion: Motion, seconds: float
+) -> Torque | None:
+    """Return the torque that an effect adds to a robot in every run.
+
+    Its first run is the motion.
+    """
+    return (
+        None
+        if effect.torque is None
+        else effect.torque(true, rng, *motion(np.arange(0.0, seconds, 0.01))[:2])
+    )
 
 
 def along(torque: Torque, motion: Motion) -> Callable[[Array], Array]:
@@ -76,7 +97,10 @@ def rms(values: Array) -> Array:
 
 # torques
 def _memory(q: Array, travel: Array) -> Array:
-    """Return the state of Dahl's model (N, n), -1 to 1: it follows the sign of motion over a travel, rad or m."""
+    """Return the state of Dahl's model (N, n), -1 to 1.
+
+    It follows the sign of motion over a travel, rad or m.
+    """
     steps = np.diff(q, axis=0, prepend=q[:1])
     sign, decay = np.sign(steps), np.exp(-np.abs(steps) / travel)
     z, found = np.zeros(q.shape[1]), np.empty_like(q)
@@ -92,7 +116,10 @@ def _presliding(true: md.Robot, rng: Any, q: Array, dq: Array) -> Torque:
 
 
 def _stribeck(true: md.Robot, rng: Any, q: Array, dq: Array) -> Torque:
-    size, fall = values_of(true, "Fc") * rng.uniform(0.5, 1.0, true.n), rng.uniform(0.05, 0.3, true.n) * rms(dq)
+    size, fall = (
+        values_of(true, "Fc") * rng.uniform(0.5, 1.0, true.n),
+        rng.uniform(0.05, 0.3, true.n) * rms(dq),
+    )
     return lambda q, dq: size * np.exp(-((dq / fall) ** 2)) * soft_sign(true, dq)
 
 
@@ -110,7 +137,10 @@ def _curve(true: md.Robot, rng: Any, q: Array, dq: Array) -> Torque:
 
 def _breakaway(true: md.Robot, rng: Any, q: Array, dq: Array) -> Torque:
     """More friction after a rest, which decays with the travel."""
-    size, travel = values_of(true, "Fc") * rng.uniform(0.5, 1.5, true.n), rng.uniform(3e-3, 8e-3, true.n)
+    size, travel = (
+        values_of(true, "Fc") * rng.uniform(0.5, 1.5, true.n),
+        rng.uniform(3e-3, 8e-3, true.n),
+    )
 
     def torque(q: Array, dq: Array) -> Array:
         path = np.cumsum(np.abs(np.diff(q, axis=0, prepend=q[:1])), axis=0)
@@ -123,7 +153,10 @@ def _breakaway(true: md.Robot, rng: Any, q: Array, dq: Array) -> Torque:
 
 def _ripple(true: md.Robot, rng: Any, q: Array, dq: Array) -> Torque:
     """Waves at once and twice the gear ratio, larger at higher speeds."""
-    ratio, size = rng.integers(30, 161, true.n), rng.uniform(0.3, 1.0, true.n) * values_of(true, "Fc")
+    ratio, size = (
+        rng.integers(30, 161, true.n),
+        rng.uniform(0.3, 1.0, true.n) * values_of(true, "Fc"),
+    )
     phase, speed = rng.uniform(0, 2 * np.pi, (2, true.n)), rms(dq)
 
     def torque(q: Array, dq: Array) -> Array:
@@ -190,13 +223,20 @@ def _flexible(true: md.Robot, rng: Any, q: Array, dq: Array) -> Torque:
 
 
 def _warming(true: md.Robot, rng: Any, q: Array, dq: Array) -> Torque:
-    """Friction of 5 to 20 % more than in the end, which falls over a tenth of the run to all of it."""
+    """Friction of 5 to 20 % more than in the end, which falls over a tenth of the run to all of
+    it.
+    """
     viscous, coulomb, share = values_of(true, "Fv"), values_of(true, "Fc"), rng.uniform(0.05, 0.2)
     part = np.exp(rng.uniform(np.log(0.1), 0.0))
 
     def torque(q: Array, dq: Array) -> Array:
         left = np.exp(-np.arange(len(q)) / (part * len(q)))[:, None] - np.exp(-1.0 / part)
-        return np.asarray(share / (1.0 - np.exp(-1.0 / part)) * left * (viscous * dq + coulomb * soft_sign(true, dq)))
+        return np.asarray(
+            share
+            / (1.0 - np.exp(-1.0 / part))
+            * left
+            * (viscous * dq + coulomb * soft_sign(true, dq))
+        )
 
     return torque
 
@@ -212,7 +252,11 @@ def _with_rests(plain: Motion) -> Motion:
     """A rest of half a second every three seconds: time runs slower, stands, and runs again."""
     period, ramp, rest = 3.0, 0.3, 0.5
 
-    def rate(p: Array) -> tuple[Array, Array, Array]:  # of time within a period: its integral, itself, its derivative
+    def rate(
+        p: Array,
+    ) -> tuple[
+        Array, Array, Array
+    ]:  # of time within a period: its integral, itself, its derivative
         stop = period - rest
         up, down = np.clip(p / ramp, 0, 1), np.clip((stop - p) / ramp, 0, 1)
         inner = np.clip(p - ramp, 0, stop - 2 * ramp)
@@ -264,7 +308,9 @@ def _held(log: Log, rng: Any) -> Log:
 
 def _delay(log: Log, rng: Any) -> Log:
     delay = float(rng.uniform(0.005, 0.02))
-    return replace(log, tau=np.column_stack([np.interp(log.t - delay, log.t, column) for column in log.tau.T]))
+    return replace(
+        log, tau=np.column_stack([np.interp(log.t - delay, log.t, column) for column in log.tau.T])
+    )
 
 
 def _dropped(log: Log, rng: Any) -> Log:
@@ -289,10 +335,17 @@ def _noisy(log: Log, rng: Any) -> Log:
 
 # files and robots
 def _wrong_file(file: md.Robot, rng: Any) -> md.Robot:
-    """Each link's mass off by a factor of two or so, all of them by another, or two links without mass."""
+    """Each link's mass off by a factor of two or so.
+
+    All of them by another, or two links without mass.
+    """
     values, kind = np.array(file.parameters), int(rng.integers(3))
     links = file.layout.links
-    factors = np.exp(rng.normal(0.0, 0.7, len(links))) if kind == 0 else np.full(len(links), rng.choice([0.3, 3.0]))
+    factors = (
+        np.exp(rng.normal(0.0, 0.7, len(links)))
+        if kind == 0
+        else np.full(len(links), rng.choice([0.3, 3.0]))
+    )
     if kind == 2:
         factors = np.ones(len(links))
         factors[rng.choice(len(links), min(2, len(links)), replace=False)] = 0.0
@@ -315,18 +368,24 @@ EFFECTS = {
     "none": Effect("nothing: viscous and Coulomb friction, offset, rotor inertia"),
     "noise": Effect("torque noise of 15 %", log=_noisy),
     "fast": Effect("five times faster motion", shown={"period": 2.0, "speed": 3.0}),
-    "jitter": Effect("1 kHz, stamps off by 13 % of a step, 6 % repeated positions", log=_jitter, rates=(1000.0,)),
+    "jitter": Effect(
+        "1 kHz, stamps off by 13 % of a step, 6 % repeated positions", log=_jitter, rates=(1000.0,)
+    ),
     "steps": Effect("steps of 10 and 12 ms, at random", log=_steps, rates=(500.0,)),
     "held": Effect("logged four times as often as measured", log=_held, rates=(500.0, 1000.0)),
     "dropped": Effect("2 % of the samples lost", log=_dropped),
     "wrapped": Effect("encoders from 0 to 2 pi", log=_wrapped),
     "delay": Effect("torques 5 to 20 ms late", log=_delay),
     "encoder": Effect("encoder steps of 0.5 to 2 mrad", log=_coarse),
-    "presliding": Effect("Coulomb friction reverses over a travel of 0.1 to 4 mrad", torque=_presliding),
+    "presliding": Effect(
+        "Coulomb friction reverses over a travel of 0.1 to 4 mrad", torque=_presliding
+    ),
     "stribeck": Effect("Stribeck friction, half to once the Coulomb friction", torque=_stribeck),
     "curve": Effect("Coulomb friction that falls, viscous friction that saturates", torque=_curve),
     "breakaway": Effect(
-        "more friction after rests, over a travel of 3 to 8 mrad", torque=_breakaway, motion=_with_rests
+        "more friction after rests, over a travel of 3 to 8 mrad",
+        torque=_breakaway,
+        motion=_with_rests,
     ),
     "ripple": Effect("waves at once and twice a gear ratio of 30 to 160", torque=_ripple),
     "flexible": Effect(
@@ -336,12 +395,18 @@ EFFECTS = {
     ),
     "load": Effect("friction of 5 to 15 % of what drives carry", torque=_load),
     "weight": Effect("friction of 5 to 15 % of what drives carry at rest", torque=_weight),
-    "everything": Effect("presliding, and 40 % of Stribeck, ripple and load friction", torque=_everything),
+    "everything": Effect(
+        "presliding, and 40 % of Stribeck, ripple and load friction", torque=_everything
+    ),
     "drift": Effect("friction 30 % less to more in the test run", later=_warm),
-    "warming": Effect("friction falls by 5 to 20 % during the fitted run", torque=_warming, fitted_alone=True),
+    "warming": Effect(
+        "friction falls by 5 to 20 % during the fitted run", torque=_warming, fitted_alone=True
+    ),
     "prior": Effect("a robot file that is wrong by factors", file=_wrong_file),
     "weak": Effect(
-        "4 s of small, slow motion", shown={"period": 8.0, "speed": 0.6, "use": 0.25, "harmonics": 3}, seconds=4.0
+        "4 s of small, slow motion",
+        shown={"period": 8.0, "speed": 0.6, "use": 0.25, "harmonics": 3},
+        seconds=4.0,
     ),
     "weak_prior": Effect(
         "both of these",

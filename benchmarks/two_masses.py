@@ -35,7 +35,9 @@ def parts_of(robot: md.Robot) -> tuple[Array, Array]:
 def planted_stiffness(robot: md.Robot, frequency: float, rng: Any) -> Array:
     """Return springs (n,) on which each link alone swings at about a frequency, Hz."""
     q = md.trajectory.fourier(robot, seed=0)(np.linspace(0.0, 10.0, 50))[0]
-    inertia = np.diagonal(md.inertia_matrix(robot.with_drives(False, ()), q), axis1=-2, axis2=-1).mean(axis=0)
+    inertia = np.diagonal(
+        md.inertia_matrix(robot.with_drives(False, ()), q), axis1=-2, axis2=-1
+    ).mean(axis=0)
     return np.asarray(inertia * (2 * np.pi * frequency) ** 2 * rng.uniform(0.7, 1.4, robot.n))
 
 
@@ -48,10 +50,12 @@ def two_mass_torque(
     damping: float = 0.05,
     before: float = 1.0,
 ) -> Array:
-    """Return what the motors give (N, n) at even times (N,), when drives ("motor") or links ("link") follow a motion.
+    """Return what the motors give (N, n) at even times (N,), when drives ("motor") or links
+    ("link") follow a motion.
 
-    Drives that follow it lead the links through springs k (n,) with some damping: M(q) q̈ + h = k (p - q) + d (ṗ - q̇)
-    is integrated from some seconds before. Links that follow it need a load; drives are where it bends the springs to.
+    Drives that follow it lead the links through springs k (n,) with some damping: M(q) q̈ + h = k
+    (p - q) + d (ṗ - q̇) is integrated from some seconds before. Links that follow it need a load;
+    drives are where it bends the springs to.
     """
     links, drives = parts_of(robot)
     if side == "link":
@@ -88,31 +92,47 @@ def two_mass_torque(
     return np.asarray(springs[at] + md.inverse_dynamics(robot, *motion(t), drives))
 
 
-def _led_by_links(robot: md.Robot, k: Array, motion: Motion, t: Array, links: Array, drives: Array) -> Array:
+def _led_by_links(
+    robot: md.Robot, k: Array, motion: Motion, t: Array, links: Array, drives: Array
+) -> Array:
     fine = np.arange(round((t[-1] + 0.2) / STEP) + 1) * STEP - 0.1
     q, dq, ddq = motion(fine)
     load = md.inverse_dynamics(robot, q, dq, ddq, links)
     bent = make_interp_spline(fine, load / k, 5)
     moved = [one + bent(fine, order) for order, one in enumerate((q, dq, ddq))]
-    return np.asarray(load + md.inverse_dynamics(robot, *moved, drives))[np.rint((t + 0.1) / STEP).astype(int)]
+    return np.asarray(load + md.inverse_dynamics(robot, *moved, drives))[
+        np.rint((t + 0.1) / STEP).astype(int)
+    ]
 
 
 def driven(seed: int, name: str = "two_link", coupled: bool = False) -> md.Robot:
-    """Return a robot with rotors and friction; its last drive may be turned by the joint before, too."""
+    """Return a robot with rotors and friction.
+
+    Its last drive may be turned by the joint before, too.
+    """
     rng = np.random.default_rng(seed)
     robot = md.load(name)
     before, last = robot.joint_names[-2:]
-    robot = robot.with_drives(True, PLAIN, sign_width=0.05, coupling={last: {before: 0.5}} if coupled else None)
+    robot = robot.with_drives(
+        True, PLAIN, sign_width=0.05, coupling={last: {before: 0.5}} if coupled else None
+    )
     values = np.nan_to_num(np.array(robot.parameters))
     inertia = np.diagonal(md.inertia_matrix(md.load(name), np.zeros(robot.n)))
     for joint, own in enumerate(robot.layout.drives):
-        sizes = {"Ia": 0.3 * inertia[joint], "Fv": 0.5 * inertia[joint], "Fc": inertia[joint], "Fo": 0.1}
+        sizes = {
+            "Ia": 0.3 * inertia[joint],
+            "Fv": 0.5 * inertia[joint],
+            "Fc": inertia[joint],
+            "Fo": 0.1,
+        }
         for column in own:
             values[column.index] = rng.uniform(0.5, 1.5) * sizes[column.symbol]
     return robot.with_parameters(values)
 
 
-def log_of(robot: md.Robot, k: Array | None, side: str, seed: int) -> tuple[md.Recording, md.Recording]:
+def log_of(
+    robot: md.Robot, k: Array | None, side: str, seed: int
+) -> tuple[md.Recording, md.Recording]:
     """Return a raw log with noise, and another run with exact torques."""
     rng, t = np.random.default_rng(seed), np.arange(3000) / 500.0
     runs = []

@@ -1,9 +1,10 @@
-"""Where the time of an identification by workers goes: its tasks one by one, and what the machine itself allows.
+"""Where the time of an identification by workers goes.
 
-`Watched` is an executor that stands before another and notes when each task began and ended, and on which processor
-time. `phases` sums that up: what is not covered by a task is the driver's, while everybody waits. `at_once` runs the
-same tasks in processes that know nothing of one another, without a driver: what is lost there is the memory's, or that
-of threads which share a core, and no program of this kind gets it back.
+Its tasks one by one, and what the machine itself allows. `Watched` is an executor that stands
+before another and notes when each task began and ended, and on which processor time. `phases` sums
+that up: what is not covered by a task is the driver's, while everybody waits. `at_once` runs the
+same tasks in processes that know nothing of one another, without a driver: what is lost there is
+the memory's, or that of threads which share a core, and no program of this kind gets it back.
 """
 
 from __future__ import annotations
@@ -46,7 +47,13 @@ class Clocked:
         found = self.task(*args)
         after = resource.getrusage(resource.RUSAGE_SELF)
         system = after.ru_stime - before.ru_stime
-        return found, Span(self.__name__, begin, time.monotonic(), after.ru_utime - before.ru_utime + system, system)
+        return found, Span(
+            self.__name__,
+            begin,
+            time.monotonic(),
+            after.ru_utime - before.ru_utime + system,
+            system,
+        )
 
 
 @dataclass
@@ -79,19 +86,27 @@ class Watched(Executor):
 
 
 def phases(spans: Sequence[Span], begin: float, end: float, workers: int) -> dict[str, Any]:
-    """Return what was done from `begin` to `end`: seconds in which no task ran, and for each pass its own.
+    """Return what was done from `begin` to `end`.
 
-    Of a pass: tasks, seconds from its first to its last, processor seconds, and how many seconds of one worker were
-    idle meanwhile, `tail` of them after the last task had begun.
+    Seconds in which no task ran, and for each pass its own. Of a pass: tasks, seconds from its
+    first to its last, processor seconds, and how many seconds of one worker were idle meanwhile,
+    `tail` of them after the last task had begun.
     """
     made, ordered = [], sorted(spans, key=lambda span: span.begin)
     for name, group in groupby(ordered, key=lambda span: span.name):
         own = list(group)
         first, last, final = own[0].begin, max(span.end for span in own), own[-1].begin
         worked = sum(span.end - span.begin for span in own)
-        tail = workers * (last - final) - sum(max(0.0, span.end - max(span.begin, final)) for span in own)
+        tail = workers * (last - final) - sum(
+            max(0.0, span.end - max(span.begin, final)) for span in own
+        )
         made.append(
-            {"pass": name, "at": round(first - begin, 2), "tasks": len(own), "seconds": round(last - first, 2)}
+            {
+                "pass": name,
+                "at": round(first - begin, 2),
+                "tasks": len(own),
+                "seconds": round(last - first, 2),
+            }
             | {"processor": round(sum(span.processor for span in own), 2)}
             | {"system": round(sum(span.system for span in own), 2)}
             | {"idle": round(workers * (last - first) - worked, 2), "tail": round(tail, 2)}
@@ -108,7 +123,10 @@ def phases(spans: Sequence[Span], begin: float, end: float, workers: int) -> dic
 
 
 def _all_tasks(path: str, shift: int, count: int, barrier: Any, results: Any) -> None:
-    """Run tasks, those from a place on first; the first of each kind before, so that everything is compiled."""
+    """Run tasks, those from a place on first.
+
+    The first of each kind before, so that everything is compiled.
+    """
     tasks = pickle.loads(Path(path).read_bytes())  # noqa: S301 - written below
     for task, args in {task.__name__: (task, args) for task, args in tasks}.values():
         task(*args)
@@ -120,8 +138,12 @@ def _all_tasks(path: str, shift: int, count: int, barrier: Any, results: Any) ->
     results.put((time.monotonic() - begin, time.process_time() - begun))
 
 
-def at_once(tasks: Sequence[tuple[Callable[..., Any], tuple[Any, ...]]], count: int) -> tuple[float, float]:
-    """Return seconds and processor seconds that all tasks take a process, so many of them at the same time."""
+def at_once(
+    tasks: Sequence[tuple[Callable[..., Any], tuple[Any, ...]]], count: int
+) -> tuple[float, float]:
+    """Return seconds and processor seconds that all tasks take a process, so many of them at the
+    same time.
+    """
     context = multiprocessing.get_context("spawn")
     barrier, results = context.Barrier(count), context.Queue()
     with tempfile.TemporaryDirectory() as folder:
@@ -140,7 +162,9 @@ def at_once(tasks: Sequence[tuple[Callable[..., Any], tuple[Any, ...]]], count: 
 
 
 def machine() -> dict[str, Any]:
-    """Return what this machine is: processors, cores and threads, how much of them may be used, and its load."""
+    """Return what this machine is: processors, cores and threads, how much of them may be used, and
+    its load.
+    """
     told: dict[str, set[str]] = {}
     package = ""
     text = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
@@ -150,6 +174,12 @@ def machine() -> dict[str, Any]:
         told.setdefault(name, set()).add(f"{package}/{value}" if name == "core id" else value)
     quota = Path("/sys/fs/cgroup/cpu.max")
     about = {"processor": sorted(told.get("model name", {"unknown"})), "processors": os.cpu_count()}
-    about |= {"cores": len(told.get("core id", ())), "threads_a_package": sorted(told.get("siblings", ()))}
-    about |= {"usable": len(os.sched_getaffinity(0)), "quota": quota.read_text().strip() if quota.exists() else ""}
+    about |= {
+        "cores": len(told.get("core id", ())),
+        "threads_a_package": sorted(told.get("siblings", ())),
+    }
+    about |= {
+        "usable": len(os.sched_getaffinity(0)),
+        "quota": quota.read_text().strip() if quota.exists() else "",
+    }
     return about | {"load": [round(value, 2) for value in os.getloadavg()]}

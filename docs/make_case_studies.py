@@ -1,6 +1,7 @@
-"""Write docs/case-studies.md and its figures from the case studies; run it with the repository's Python.
+"""Write docs/case-studies.md and its figures from the case studies.
 
-A test compares the page with the studies; the figures are made with `--figures`.
+Run it with the repository's Python. A test compares the page with the studies; the figures are made
+with `--figures`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ import minidyn as md
 study = md.case_study("lin-1992", noise=0.01)  # settings of each study can be varied: --with noise=0.01 in the shell
 study.verdicts["differs"] > 10  # True
 ```
-"""
+"""  # noqa: E501
 
 
 def page(studies: list[Study]) -> str:
@@ -54,7 +55,11 @@ def draw(one: Figure) -> None:
     seen: set[str] = set()
     for curve in one.curves:
         style = "--" if curve.name in ("ideal", "true") or curve.name.endswith("printed") else "-"
-        colour = COLOURS[-1] if curve.name in ("ideal", "true") else COLOURS[names.index(curve.name) % len(COLOURS)]
+        colour = (
+            COLOURS[-1]
+            if curve.name in ("ideal", "true")
+            else COLOURS[names.index(curve.name) % len(COLOURS)]
+        )
         label = None if curve.name in seen else curve.name
         seen.add(curve.name)
         axes.plot(curve.x, curve.y, style, color=colour, linewidth=1.2, label=label)

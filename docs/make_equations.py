@@ -1,7 +1,9 @@
-"""Write docs/equations.md: which equation of which paper is implemented where, and which tests look at it.
+"""Write docs/equations.md: which equation of which paper is implemented where, and which tests look
+at it.
 
-Everything comes from docstrings, whose last lines are `Implements: Lin1994 eq. (21)-(26)` and, where true,
-`Differs: ...`. Run `python docs/make_equations.py` after changing one; a test compares the page with the code.
+Everything comes from docstrings, whose last lines are `Implements: Lin1994 eq. (21)-(26)` and,
+where true, `Differs: ...`. Run `python docs/make_equations.py` after changing one; a test compares
+the page with the code.
 """
 
 from __future__ import annotations
@@ -24,11 +26,17 @@ PAGE = ROOT / "docs" / "equations.md"
 
 PAPERS = {
     "Gautier1991": "M. Gautier, *Numerical calculation of the base inertial parameters of robots*",
-    "Lin1992": "S.-K. Lin, *An identification method for estimating the inertia parameters of a manipulator*",
-    "LuMeng1993": "W.-S. Lu, Q.-H. Meng, *Regressor formulation of robot dynamics: computation and applications*",
+    "Lin1992": (
+        "S.-K. Lin, *An identification method for estimating the inertia parameters of a "
+        "manipulator*"
+    ),
+    "LuMeng1993": (
+        "W.-S. Lu, Q.-H. Meng, *Regressor formulation of robot dynamics: computation and "
+        "applications*"
+    ),
     "Lin1994": "S.-K. Lin, *An approach to the identifiable parameters of a manipulator*",
-    "LinFang1999": "S.-K. Lin, C.-J. Fang, *Efficient formulations for the manipulator inertia matrix in terms of "
-    "minimal linear combinations of inertia parameters*",
+    "LinFang1999": "S.-K. Lin, C.-J. Fang, *Efficient formulations for the manipulator inertia matrix in "  # noqa: E501
+    "terms of minimal linear combinations of inertia parameters*",
 }
 _KEY = re.compile(r"\b(" + "|".join(PAPERS) + r")\b")
 
@@ -38,7 +46,8 @@ class Entry:
     """What one docstring says.
 
     Attributes:
-        module: Path of the file in src/minidyn, "base/rank.py"; with "tests/" before it where a test computes it.
+        module: Path of the file in src/minidyn, "base/rank.py"; with "tests/" before it where a
+            test computes it.
         name: Function, method or class; "" for the module itself.
         implements: Text after `Implements:`, "" where there is none.
         differs: Text after `Differs:`, "" where there is none.
@@ -77,12 +86,19 @@ def _docstrings(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 def _line(text: str, key: str) -> str:
     """The paragraph that begins with `key:`, on one line and without its full stop."""
-    match = re.search(rf"^\s*{key}: (.*?)(?=\n\s*\n|\n\s*(?:Implements|Differs): |\Z)", text, re.DOTALL | re.MULTILINE)
+    match = re.search(
+        rf"^\s*{key}: (.*?)(?=\n\s*\n|\n\s*(?:Implements|Differs): |\Z)",
+        text,
+        re.DOTALL | re.MULTILINE,
+    )
     return " ".join(match.group(1).split()).rstrip(".") if match else ""
 
 
 def parts(implements: str) -> list[tuple[str, str]]:
-    """Split into (paper, equations); a source that is none of the papers is ("", all of the text)."""
+    """Split into (paper, equations).
+
+    A source that is none of the papers is ("", all of the text).
+    """
     keys = list(_KEY.finditer(implements))
     if not keys:
         return [("", implements)] if implements else []
@@ -98,7 +114,9 @@ class Tests:
 
     def __init__(self) -> None:
         public = {f"md.{name}": place.split(":")[0] for name, place in minidyn._WHERE.items()}
-        papers = {f"md.papers.{name}": getattr(minidyn.papers, name) for name in minidyn.papers.__all__}
+        papers = {
+            f"md.papers.{name}": getattr(minidyn.papers, name) for name in minidyn.papers.__all__
+        }
         public |= {name: value.__module__ for name, value in papers.items() if callable(value)}
         files = [path for path in sorted(TESTS.rglob("*.py")) if path.name.startswith("test_")]
         self._used = {path.relative_to(TESTS).as_posix(): _used(path, public) for path in files}
@@ -114,7 +132,11 @@ class Tests:
         Files named after the module come first, then the papers' tables.
         """
         name, module = entry.name.split(".")[-1], _module(entry.module)
-        found = [where for where, (names, modules) in self._used.items() if module in modules and name in names]
+        found = [
+            where
+            for where, (names, modules) in self._used.items()
+            if module in modules and name in names
+        ]
         if not found and "." in entry.name:
             found = [where for where, (names, _) in self._used.items() if name in names]
         level, seen = {module}, {module}
@@ -123,7 +145,11 @@ class Tests:
             level = {caller for one in level for caller in self._callers.get(one, ())} - seen
             seen |= level
         stem = Path(entry.module).stem
-        found += [where for where in self._used if Path(where).stem == f"test_{stem}" and where not in found]
+        found += [
+            where
+            for where in self._used
+            if Path(where).stem == f"test_{stem}" and where not in found
+        ]
         found.sort(key=lambda where: (stem not in where, not where.startswith("golden/"), where))
         return found
 
@@ -155,7 +181,10 @@ def _used(path: Path, public: dict[str, str]) -> tuple[set[str], set[str]]:
 
 
 def _dotted(node: ast.expr) -> str:
-    """A name with its dots, "" where it is something else; unparsing every expression takes seconds."""
+    """A name with its dots, "" where it is something else.
+
+    Unparsing every expression takes seconds.
+    """
     if isinstance(node, ast.Attribute):
         return f"{_dotted(node.value)}.{node.attr}"
     return node.id if isinstance(node, ast.Name) else ""
@@ -167,14 +196,25 @@ def page(most: int = 3) -> str:
     lines = [
         "# Equations",
         "",
-        "Which equation of which paper is implemented where, and up to three tests that look at it. Made from the",
-        "docstrings by `python docs/make_equations.py`; edit those. Corrections to the papers are marked ERRATA. Below",
-        "each table, all numbered items: equations, theorems, tables, figures, others, and why some are no function.",
+        (
+            "Which equation of which paper is implemented where, and up to three tests that look "
+            "at it. Made from the"
+        ),
+        (
+            "docstrings by `python docs/make_equations.py`; edit those. Corrections to the papers "
+            "are marked ERRATA. Below"
+        ),
+        (
+            "each table, all numbered items: equations, theorems, tables, figures, others, and "
+            "why some are no function."
+        ),
     ]
     rows: dict[str, list[tuple[tuple[object, ...], str]]] = {key: [] for key in (*PAPERS, "")}
     for entry in every:
         for paper, equations in parts(entry.implements):
-            rows[paper].append((_order(equations, entry), _row(equations, entry, tests.of(entry)[:most])))
+            rows[paper].append(
+                (_order(equations, entry), _row(equations, entry, tests.of(entry)[:most]))
+            )
     for paper, found in rows.items():
         if not found:
             continue
@@ -192,10 +232,18 @@ def page(most: int = 3) -> str:
 
 
 def _items(paper: str, every: list[Entry], most: int = 3) -> list[tuple[str, str]]:
-    """Every numbered item of a paper and where it lives, up to so many functions, or why nowhere; equal ones joined."""
+    """Every numbered item of a paper and where it lives, up to so many functions, or why nowhere.
+
+    Equal ones joined.
+    """
     places: dict[str, list[str]] = {item: [] for item in every_item(paper)}
     for entry in every:
-        said = {item for name, text in parts(entry.implements) if name == paper for item in items_in(text)}
+        said = {
+            item
+            for name, text in parts(entry.implements)
+            if name == paper
+            for item in items_in(text)
+        }
         for item in said & places.keys():
             places[item].append(_link(entry))
     for home in HOMES[paper]:
@@ -203,7 +251,11 @@ def _items(paper: str, every: list[Entry], most: int = 3) -> list[tuple[str, str
         path = module.removeprefix("minidyn.").replace(".", "/") + ".py"
         link = _link(Entry(path, name, "", "")) if home.symbol else ""
         for item in items_in(home.items):
-            places[item].append(": ".join(part for part in (link, home.words) if part) if home.symbol else home.words)
+            places[item].append(
+                ": ".join(part for part in (link, home.words) if part)
+                if home.symbol
+                else home.words
+            )
     rows: list[tuple[str, str, str]] = []
     for item, found in places.items():
         where = ", ".join(list(dict.fromkeys(found))[:most])
@@ -211,7 +263,9 @@ def _items(paper: str, every: list[Entry], most: int = 3) -> list[tuple[str, str
             rows[-1] = (rows[-1][0], item, where)
         else:
             rows.append((item, item, where))
-    return [(first if first == last else f"{first} to {last}", where) for first, last, where in rows]
+    return [
+        (first if first == last else f"{first} to {last}", where) for first, last, where in rows
+    ]
 
 
 def _row(equations: str, entry: Entry, tests: list[str]) -> str:

@@ -1,7 +1,7 @@
 """Write docs/notices.md: every kind of notice with its level, its meaning and what to do.
 
-Everything comes from the kinds that the modules declare by `minidyn.notices.kind`. Run `python docs/make_notices.py`
-after changing one; a test compares the page with the code.
+Everything comes from the kinds that the modules declare by `minidyn.notices.kind`. Run
+`python docs/make_notices.py` after changing one; a test compares the page with the code.
 """
 
 from __future__ import annotations
@@ -14,11 +14,25 @@ from itertools import groupby
 from pathlib import Path
 
 import minidyn
-from minidyn.notices import KINDS, LEVELS, Kind
+from minidyn.notices import CONSEQUENCES, KINDS, LEVELS, Kind
 
 PAGE = Path(__file__).parent / "notices.md"
 
-LEVEL_WORDS = {"act": "do something before you use this", "look": "know it", "info": "information"}
+LEVEL_WORDS = {
+    "error": "fix it before you use the result",
+    "warning": "know it",
+    "info": "information",
+}
+
+LEVEL_HEAD = (
+    "| level | means | colour of the report | verdict on a model | verdict on a log (`check`) | "
+    "exit code with `--require pass` |",
+    "|---|---|---|---|---|---:|",
+)
+LEVEL_TAIL = (
+    "The most serious notice or [rule](report.md#the-verdict) decides. Information never changes a "
+    "verdict.",
+)
 
 HEAD = """# Notices
 
@@ -34,7 +48,7 @@ sentence may change, the code does not.
 What advice calls `cutoff=...` is a keyword in Python, a key in study files, and `--cutoff ...` in the shell; keys
 without an option in the shell stand in a file: `--mapping FILE`. This page is made by `python docs/make_notices.py`
 from the code.
-"""
+"""  # noqa: E501
 
 
 def kinds() -> list[Kind]:
@@ -47,11 +61,24 @@ def kinds() -> list[Kind]:
 
 def page(found: Iterable[Kind]) -> str:
     """Return the text of docs/notices.md."""
-    lines = [HEAD, "| level | means |", "|---|---|"]
-    lines += [f"| {level} | {LEVEL_WORDS[level]} |" for level in LEVELS]
+    lines = [HEAD, *LEVEL_HEAD]
+    for level in LEVELS:
+        one = CONSEQUENCES[level]
+        cells = (level, LEVEL_WORDS[level], one.colour, one.model, one.log, str(one.exit_code))
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", *LEVEL_TAIL]
     for stage, group in groupby(found, key=lambda kind: kind.code.split(".")[0]):
-        lines += ["", f"## {stage}", "", "| code | level | meaning | what to do |", "|---|---|---|---|"]
-        lines += [f"| `{one.code}` | {one.level} | {_cell(one.meaning)} | {_cell(one.advice)} |" for one in group]
+        lines += [
+            "",
+            f"## {stage}",
+            "",
+            "| code | level | meaning | what to do |",
+            "|---|---|---|---|",
+        ]
+        lines += [
+            f"| `{one.code}` | {one.level} | {_cell(one.meaning)} | {_cell(one.advice)} |"
+            for one in group
+        ]
     return "\n".join(lines) + "\n"
 
 

@@ -1,7 +1,7 @@
 """Every numbered item of the five papers, and where those live that no docstring names.
 
-An item that is no function of this package stands here with the reason why. `docs/make_equations.py` puts both kinds
-into docs/equations.md; a test counts the items.
+An item that is no function of this package stands here with the reason why.
+`docs/make_equations.py` puts both kinds into docs/equations.md; a test counts the items.
 """
 
 from __future__ import annotations
@@ -51,26 +51,53 @@ class Home:
     words: str
 
 
-_PROOF = "a step of a proof; what is proved is tested: numbers by the theorem against exact ranks on random chains"
+_PROOF = (
+    "a step of a proof; what is proved is tested: numbers by the theorem against exact ranks on "
+    "random chains"
+)
 _DRAWING = "a drawing of frames; the same frames are drawn in docs/notation.md"
 HOMES: dict[str, tuple[Home, ...]] = {
     "Gautier1991": (
-        Home("eq. (1)-(4)", "minidyn.model.parameters:STANDARD", "order and names of the standard parameters"),
-        Home("Table IV", "minidyn.base.base_map:BaseMap", "its matrix K; the table is missing in the print"),
+        Home(
+            "eq. (1)-(4)",
+            "minidyn.model.parameters:STANDARD",
+            "order and names of the standard parameters",
+        ),
+        Home(
+            "Table IV",
+            "minidyn.base.base_map:BaseMap",
+            "its matrix K; the table is missing in the print",
+        ),
         Home("Fig. 1", "minidyn.formats.load:load", 'a drawing of the robot: md.load("puma560")'),
         Home("Fig. 2", "minidyn.formats.load:load", 'a drawing of the robot: md.load("hpr")'),
     ),
     "Lin1992": (
-        Home("eq. (1)", "minidyn.base.exact.exact:exact_base", "linear dependence is decided by exact rank"),
-        Home("eq. (2)-(4)", "minidyn.dynamics.papers.chain:ChainJoint", "axis, shift and turn of a joint"),
+        Home(
+            "eq. (1)",
+            "minidyn.base.exact.exact:exact_base",
+            "linear dependence is decided by exact rank",
+        ),
+        Home(
+            "eq. (2)-(4)",
+            "minidyn.dynamics.papers.chain:ChainJoint",
+            "axis, shift and turn of a joint",
+        ),
         Home(
             "eq. (5)-(7)",
             "minidyn.dynamics.papers.chain:composite_bodies",
             "mass, moments and inertia of what is behind",
         ),
         Home("eq. (8)", "minidyn.model.joint:Joint", "whether a joint turns or slides"),
-        Home("eq. (9)-(10)", "minidyn.dynamics.papers.formulations:formulation_2", "entries of the inertia matrix"),
-        Home("eq. (11)", "minidyn.dynamics.functions:gravity_torque", "by recursion instead of composite bodies"),
+        Home(
+            "eq. (9)-(10)",
+            "minidyn.dynamics.papers.formulations:formulation_2",
+            "entries of the inertia matrix",
+        ),
+        Home(
+            "eq. (11)",
+            "minidyn.dynamics.functions:gravity_torque",
+            "by recursion instead of composite bodies",
+        ),
         Home(
             "eq. (12)-(17)",
             "minidyn.dynamics.papers.composite:varying_parts",
@@ -78,12 +105,28 @@ HOMES: dict[str, tuple[Home, ...]] = {
         ),
         Home("eq. (29)", "minidyn.dynamics.functions:inverse_dynamics", ""),
         Home("eq. (30)-(32)", "minidyn.dynamics.functions:coriolis_matrix", "Christoffel symbols"),
-        Home("eq. (33)-(35), Lemma 1", "", "coefficients without formulas, for the proof of Theorem 2 alone"),
+        Home(
+            "eq. (33)-(35), Lemma 1",
+            "",
+            "coefficients without formulas, for the proof of Theorem 2 alone",
+        ),
         Home("eq. (36)", "minidyn.dynamics.papers.composite:varying_parts", ""),
         Home("eq. (37)-(39), (41)-(42)", "", _PROOF),
-        Home("eq. (40), (43)", "minidyn.base.closed_form.combinations:combinations", "the constants κ1, κ2"),
-        Home("eq. (44)-(50)", "minidyn.dynamics.newton_euler:link_wrench", "derivation of the wrench of a body"),
-        Home("Theorem 2", "minidyn.base.closed_form.combinations:combinations", "corrected as in ERRATA A"),
+        Home(
+            "eq. (40), (43)",
+            "minidyn.base.closed_form.combinations:combinations",
+            "the constants κ1, κ2",
+        ),
+        Home(
+            "eq. (44)-(50)",
+            "minidyn.dynamics.newton_euler:link_wrench",
+            "derivation of the wrench of a body",
+        ),
+        Home(
+            "Theorem 2",
+            "minidyn.base.closed_form.combinations:combinations",
+            "corrected as in ERRATA A",
+        ),
         Home(
             "Theorem 4, Lemma 3",
             "minidyn.excitation.one_joint_plan:one_joint_plan",
@@ -100,16 +143,26 @@ HOMES: dict[str, tuple[Home, ...]] = {
         Home("eq. (1)", "minidyn.dynamics.functions:inverse_dynamics", ""),
         Home("eq. (2)", "minidyn.dynamics.functions:regressor", ""),
         Home(
-            "eq. (5)-(7)", "minidyn.dynamics.regressor_forms:split_regressor", "with the estimate for the unknown part"
+            "eq. (5)-(7)",
+            "minidyn.dynamics.regressor_forms:split_regressor",
+            "with the estimate for the unknown part",
         ),
         Home(
-            "eq. (8)-(14), (21)-(22), (24)-(26)", "minidyn.dynamics.papers.lagrangian:link_lagrangians", "link by link"
+            "eq. (8)-(14), (21)-(22), (24)-(26)",
+            "minidyn.dynamics.papers.lagrangian:link_lagrangians",
+            "link by link",
         ),
         Home("eq. (19)-(20)", "", "identities of vector products, used in derivations"),
         Home("eq. (60)", "minidyn.dynamics.functions:jacobian", "of the two-joint arm"),
-        Home("eq. (63)", "minidyn.app.casestudies.lu_meng_1993:lu_meng_1993", "the same entries as (61)"),
         Home(
-            "eq. (97)-(99)", "minidyn.dynamics.papers.lagrangian:link_lagrangians", "gravity of a link's first moments"
+            "eq. (63)",
+            "minidyn.app.casestudies.lu_meng_1993:lu_meng_1993",
+            "the same entries as (61)",
+        ),
+        Home(
+            "eq. (97)-(99)",
+            "minidyn.dynamics.papers.lagrangian:link_lagrangians",
+            "gravity of a link's first moments",
         ),
         Home("Fig. 1", "", _DRAWING),
         Home("Fig. 2", "minidyn.formats.load:load", 'the arm: md.load("two_link")'),
@@ -122,34 +175,76 @@ HOMES: dict[str, tuple[Home, ...]] = {
             "of a robot or of a regressor of one's own",
         ),
         Home("eq. (4), (8)", "minidyn.dynamics.functions:inverse_dynamics", ""),
-        Home("eq. (5)-(7)", "minidyn.dynamics.functions:coriolis_matrix", "Christoffel symbols; (7) corrected"),
+        Home(
+            "eq. (5)-(7)",
+            "minidyn.dynamics.functions:coriolis_matrix",
+            "Christoffel symbols; (7) corrected",
+        ),
         Home(
             "eq. (9), Theorem 2",
             "minidyn.base.closed_form.partition:inertia_and_gravity",
             "the sets of inertia and gravity, and P1, P2 between them",
         ),
-        Home("eq. (10)-(11)", "minidyn.dynamics.papers.chain:ChainJoint", "shift and turn of a joint"),
+        Home(
+            "eq. (10)-(11)", "minidyn.dynamics.papers.chain:ChainJoint", "shift and turn of a joint"
+        ),
         Home("eq. (12)-(14)", "minidyn.dynamics.papers.chain:composite_bodies", ""),
         Home("eq. (15)", "minidyn.model.joint:Joint", "whether a joint turns or slides"),
-        Home("eq. (16)-(17)", "minidyn.dynamics.papers.formulations:formulation_2", "entries of the inertia matrix"),
+        Home(
+            "eq. (16)-(17)",
+            "minidyn.dynamics.papers.formulations:formulation_2",
+            "entries of the inertia matrix",
+        ),
         Home("eq. (18)", "minidyn.dynamics.functions:gravity_torque", ""),
         Home("eq. (19)-(20)", "minidyn.dynamics.papers.composite:varying_parts", ""),
-        Home("eq. (27)-(29)", "minidyn.dynamics.papers.composite:inertia_constants_of", "parts of the placement"),
-        Home("eq. (30)-(52), (55)-(61), Property 1, Property 2, Property 3, Property 4", "", _PROOF),
-        Home("eq. (62)-(65)", "minidyn.base.equivalence:equivalence", "the transformation between two sets"),
+        Home(
+            "eq. (27)-(29)",
+            "minidyn.dynamics.papers.composite:inertia_constants_of",
+            "parts of the placement",
+        ),
+        Home(
+            "eq. (30)-(52), (55)-(61), Property 1, Property 2, Property 3, Property 4", "", _PROOF
+        ),
+        Home(
+            "eq. (62)-(65)",
+            "minidyn.base.equivalence:equivalence",
+            "the transformation between two sets",
+        ),
         Home("eq. (A1)-(A16), Lemma A1, Lemma A2", "", _PROOF),
         Home("Fig. 1, Fig. 2", "", _DRAWING),
     ),
     "LinFang1999": (
-        Home("eq. (1)-(2)", "minidyn.dynamics.papers.chain:ChainJoint", "shift and turn of a joint"),
-        Home("eq. (6)", "minidyn.model.joint:Joint", "whether a joint turns or slides"),
-        Home("eq. (18)", "minidyn.dynamics.papers.formulations:formulation_1", "a saving that constant folding finds"),
-        Home("eq. (19)", "minidyn.dynamics.papers.formulations:formulation_2", "derivation of (20) and (21)"),
-        Home("eq. (33)", "minidyn.dynamics.papers.composite:varying_parts", "derivation of (34) and (35)"),
-        Home("eq. (A1)-(A8)", "minidyn.dynamics.papers.formulations:joint_wrench", "derivation of (7) and (8)"),
-        Home("eq. (A9)-(A10)", "minidyn.dynamics.papers.formulations:read_axis", "derivation of (11)"),
         Home(
-            "eq. (B1)-(B2), (B4), (B12)", "minidyn.dynamics.papers.formulations:formulation_5", "another notation of it"
+            "eq. (1)-(2)", "minidyn.dynamics.papers.chain:ChainJoint", "shift and turn of a joint"
+        ),
+        Home("eq. (6)", "minidyn.model.joint:Joint", "whether a joint turns or slides"),
+        Home(
+            "eq. (18)",
+            "minidyn.dynamics.papers.formulations:formulation_1",
+            "a saving that constant folding finds",
+        ),
+        Home(
+            "eq. (19)",
+            "minidyn.dynamics.papers.formulations:formulation_2",
+            "derivation of (20) and (21)",
+        ),
+        Home(
+            "eq. (33)",
+            "minidyn.dynamics.papers.composite:varying_parts",
+            "derivation of (34) and (35)",
+        ),
+        Home(
+            "eq. (A1)-(A8)",
+            "minidyn.dynamics.papers.formulations:joint_wrench",
+            "derivation of (7) and (8)",
+        ),
+        Home(
+            "eq. (A9)-(A10)", "minidyn.dynamics.papers.formulations:read_axis", "derivation of (11)"
+        ),
+        Home(
+            "eq. (B1)-(B2), (B4), (B12)",
+            "minidyn.dynamics.papers.formulations:formulation_5",
+            "another notation of it",
         ),
     ),
 }
@@ -165,8 +260,13 @@ _OTHER = re.compile(
 
 def every_item(paper: str) -> list[str]:
     """Return all numbered items of a paper: "(1)", "(A1)", "Theorem 2", "Table I", "Fig. 1"."""
-    equations = [f"({part}{k})" for part, most in EQUATIONS[paper].items() for k in range(1, most + 1)]
-    return [*equations, *(f"{kind} {number}" for kind, numbers in OTHERS[paper].items() for number in numbers)]
+    equations = [
+        f"({part}{k})" for part, most in EQUATIONS[paper].items() for k in range(1, most + 1)
+    ]
+    return [
+        *equations,
+        *(f"{kind} {number}" for kind, numbers in OTHERS[paper].items() for number in numbers),
+    ]
 
 
 def items_in(text: str) -> set[str]:

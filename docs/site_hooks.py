@@ -1,4 +1,7 @@
-"""What the documentation site needs beyond Markdown: pages kept elsewhere, and the reference of public names."""
+"""What the documentation site needs beyond Markdown.
+
+Pages kept elsewhere, and the reference of public names.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +30,16 @@ HELP = "<!-- help of every verb -->"
 
 
 def on_config(config: Any) -> Any:
-    """Name the version, list the pages of the reference, leave pages out of the navigation that are not there (yet)."""
+    """Name the version, list the pages of the reference, leave pages out of the navigation that are
+    not there (yet).
+    """
     import minidyn
 
     config["site_name"] = f"minidyn {minidyn.__version__}"
-    reference = [{"All names": "api.md"}, *({_title(group): _page(group)} for group in names_by_stage())]
+    reference = [
+        {"All names": "api.md"},
+        *({_title(group): _page(group)} for group in names_by_stage()),
+    ]
     config["nav"] = _with_reference(_existing(config["nav"]), reference)
     return config
 
@@ -94,7 +102,7 @@ def _relinked(text: str, folder: Path) -> str:
         within = goal.relative_to(ROOT).as_posix() if goal.is_relative_to(ROOT) else ""
         if within in ELSEWHERE:
             here = folder if folder.is_relative_to(ROOT / "docs") else ROOT / "docs"
-            return f"[{label}]({os.path.relpath(ROOT / 'docs' / ELSEWHERE[within], here)}{mark}{anchor})"
+            return f"[{label}]({os.path.relpath(ROOT / 'docs' / ELSEWHERE[within], here)}{mark}{anchor})"  # noqa: E501
         if goal.is_relative_to(ROOT / "docs"):
             if folder.is_relative_to(ROOT / "docs"):
                 return match.group()
@@ -109,7 +117,12 @@ def names_by_stage() -> dict[str, dict[str, str]]:
     """Return the public names, and what each is, in the groups of the package's own list."""
     import minidyn
 
-    source = Path(str(minidyn.__file__)).with_suffix(".pyi").read_text(encoding="utf-8").partition("# modules")[0]
+    source = (
+        Path(str(minidyn.__file__))
+        .with_suffix(".pyi")
+        .read_text(encoding="utf-8")
+        .partition("# modules")[0]
+    )
     groups: dict[str, dict[str, str]] = {}
     group: dict[str, str] = {}
     errors = {}
@@ -140,7 +153,11 @@ def _reference(group: str, names: dict[str, str]) -> str:
     lines = [f"# {_title(group)}", ""]
     for name, place in names.items():
         whole = name in minidyn._MODULES or name == "errors"
-        elsewhere = [other for other, where in minidyn._WHERE.items() if whole and where.partition(":")[0] == place]
+        elsewhere = [
+            other
+            for other, where in minidyn._WHERE.items()
+            if whole and where.partition(":")[0] == place
+        ]
         filters = ", ".join(f'"!^{word}"' for word in ("_", *(f"{other}$" for other in elsewhere)))
         options = ["      show_root_heading: false", f"      filters: [{filters}]"] if whole else []
         lines += [f"## md.{name}", ""] if whole else []
@@ -154,12 +171,28 @@ def public_names() -> str:
 
     lines: list[str] = []
     for group, names in names_by_stage().items():
-        lines += [f"## {_title(group)}", "", f"[All of it]({_page(group)}).", "", "| name | does |", "|---|---|"]
+        lines += [
+            f"## {_title(group)}",
+            "",
+            f"[All of it]({_page(group)}).",
+            "",
+            "| name | does |",
+            "|---|---|",
+        ]
         for name, place in names.items():
             text = (
-                import_module(place) if name in minidyn._MODULES or name == "errors" else getattr(minidyn, name)
+                import_module(place)
+                if name in minidyn._MODULES or name == "errors"
+                else getattr(minidyn, name)
             ).__doc__
-            first = (text or "").strip().split("\n\n")[0].replace("\n", " ").replace("|", "\\|").replace("<", "&lt;")
+            first = (
+                (text or "")
+                .strip()
+                .split("\n\n")[0]
+                .replace("\n", " ")
+                .replace("|", "\\|")
+                .replace("<", "&lt;")
+            )
             anchor = f"#{place}" if name not in minidyn._MODULES and name != "errors" else ""
             lines.append(f"| [`md.{name}`]({_page(group)}{anchor}) | {' '.join(first.split())} |")
         lines.append("")
@@ -181,7 +214,13 @@ def verbs_help() -> str:
 
 
 def _entry(path: str, name: str, *options: str) -> list[str]:
-    return [f"::: {path}", "    options:", f'      heading: "{name}"', f'      toc_label: "{name}"', *options]
+    return [
+        f"::: {path}",
+        "    options:",
+        f'      heading: "{name}"',
+        f'      toc_label: "{name}"',
+        *options,
+    ]
 
 
 def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
@@ -189,11 +228,16 @@ def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
     return _ROLE.sub("", html)
 
 
-_WORKER = "https://unpkg.com/iframe-worker/shim"  # what the theme would fetch for search from file://
+_WORKER = (
+    "https://unpkg.com/iframe-worker/shim"  # what the theme would fetch for search from file://
+)
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:
-    """Take what search needs from file:// out of the site itself: nothing is fetched from elsewhere."""
+    """Take what search needs from file:// out of the site itself.
+
+    Nothing is fetched from elsewhere.
+    """
     return output.replace(_WORKER, get_relative_url("figures/worker.js", page.url))
 
 

@@ -1,4 +1,7 @@
-"""Which parameters of a robot can be identified? Exactly, as formulas, and what follows from them."""
+"""Which parameters of a robot can be identified?
+
+Exactly, as formulas, and what follows from them.
+"""
 
 import numpy as np
 
@@ -7,12 +10,15 @@ import minidyn as md
 robot = md.load("puma560")  # or a file: robot.urdf, robot.xml (MJCF), robot.toml
 base = md.base_parameters(robot)  # exact: integers modulo a prime decide, no tolerance
 
-print(f"{robot.name}: {len(robot.parameter_names)} standard parameters, {base.rank} base parameters")
+print(
+    f"{robot.name}: {len(robot.parameter_names)} standard parameters, {base.rank} base parameters"
+)
 for relation in base.relations()[:5]:
     print("  ", relation)
 print("   ...")
 
-# base parameters are all that torque depends on: two robots with the same ones cannot be told apart by moving them
+# base parameters are all that torque depends on: two robots with the same ones cannot be told apart
+# by moving them
 rng = np.random.default_rng(0)
 q, dq, ddq = rng.normal(size=(3, 100, robot.n))
 Y = md.base_regressor(robot, q, dq, ddq, base=base)  # (100, 6, 40)

@@ -1,4 +1,7 @@
-"""Dynamics of many samples at once: machine code made for this robot, and its speed on your machine."""
+"""Dynamics of many samples at once.
+
+Machine code made for this robot, and its speed on your machine.
+"""
 
 import time
 

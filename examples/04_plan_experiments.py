@@ -1,4 +1,7 @@
-"""One joint at a time: simple experiments that identify a whole chain: planned, done (simulated) and evaluated."""
+"""One joint at a time.
+
+Simple experiments that identify a whole chain: planned, done (simulated) and evaluated.
+"""
 
 import numpy as np
 
@@ -13,7 +16,10 @@ robot = md.load("stanford")
 plan = md.one_joint_plan(robot, friction="own", rotor_inertia=None)  # a model without friction
 print(f"{len(plan.steps)} experiments show {plan.base.rank} constants of the {robot.name}")
 for step in plan.steps:
-    print(f"   move {step.joint} for {step.trajectory.period:.1f} s, the others locked at", _angles(step.locked))
+    print(
+        f"   move {step.joint} for {step.trajectory.period:.1f} s, the others locked at",
+        _angles(step.locked),
+    )
 print(f"worst condition number of the systems that are solved: {plan.condition:.1f}")
 
 rng = np.random.default_rng(0)

@@ -8,7 +8,15 @@ robot = md.load("ur10e")
 truth = robot.with_parameters(1.2 * robot.parameters)  # the real arm is heavier than its file says
 law = md.control.computed_torque(robot, bandwidth=10)
 for name, seed in (("fit", 1), ("test", 2)):
-    run = md.simulate(truth, law, md.trajectory.fourier(robot, seed=seed), 8.0, noise=1e-5, torque_noise=0.5, seed=seed)
+    run = md.simulate(
+        truth,
+        law,
+        md.trajectory.fourier(robot, seed=seed),
+        8.0,
+        noise=1e-5,
+        torque_noise=0.5,
+        seed=seed,
+    )
     run.save(f"{name}.csv")
 
 recording = md.read_recording("fit.csv", robot)

@@ -1,4 +1,7 @@
-"""A short, poor log: plain least squares overfits, a physically possible model near the CAD values does not."""
+"""A short, poor log.
+
+Plain least squares overfits, a physically possible model near the CAD values does not.
+"""
 
 import numpy as np
 

@@ -1,4 +1,7 @@
-"""Logs are never as one would like them: degrees, motor currents, gears, other names. Say it once, in a file."""
+"""Logs are never as one would like them: degrees, motor currents, gears, other names.
+
+Say it once, in a file.
+"""
 
 from pathlib import Path
 
@@ -11,10 +14,13 @@ t = np.arange(2000) / 200
 q, dq, ddq = md.trajectory.fourier(robot, seed=1)(t)
 tau = md.inverse_dynamics(robot, q, dq, ddq)
 
-# what a drive's own logger might write: milliseconds, joint degrees, motor amperes behind gears of 100
+# what a drive's own logger might write: milliseconds, joint degrees, motor amperes behind gears of
+# 100
 amperes = tau / (0.1 * 100)
 columns = np.column_stack([1000 * t, np.rad2deg(q), amperes])
-header = ";".join(["Zeit_ms", *(f"Achse{k}_grad" for k in range(1, 7)), *(f"Achse{k}_strom" for k in range(1, 7))])
+header = ";".join(
+    ["Zeit_ms", *(f"Achse{k}_grad" for k in range(1, 7)), *(f"Achse{k}_strom" for k in range(1, 7))]
+)
 np.savetxt("drive.csv", columns, delimiter=";", header=header, comments="")
 
 Path("drive.toml").write_text(

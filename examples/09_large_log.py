@@ -15,7 +15,9 @@ print(f"{len(lazy)} samples on disk")
 
 done = []
 drives = {"friction": (), "rotor_inertia": False}  # this robot has none
-estimate = md.identify(robot, md.prepare(robot, lazy), consistent=False, progress=done.append, **drives)
+estimate = md.identify(
+    robot, md.prepare(robot, lazy), consistent=False, progress=done.append, **drives
+)
 print(f"reduced {done[-1]} samples in {len(done)} tiles: {estimate}")
 error = np.abs(estimate.beta - md.base_parameters(robot).values()).max()
 print(f"largest error of a base parameter: {error:.4f}")

@@ -1,4 +1,7 @@
-"""What does the robot carry? The load of a run against a model of the robot without it, with honest errors."""
+"""What does the robot carry?
+
+The load of a run against a model of the robot without it, with honest errors.
+"""
 
 import numpy as np
 
@@ -12,7 +15,9 @@ empty = md.simulate(robot, law, md.trajectory.fourier(robot, seed=1), 5.0, seed=
 baseline = md.identify(robot, empty, friction=(), rotor_inertia=False, consistent=False)
 
 tool = md.Payload(0.0, {"mass": 2.5, "com": [0.02, 0.0, 0.12], "inertia": 0.004 * np.eye(3)})
-loaded = md.simulate(robot, law, md.trajectory.fourier(robot, seed=2), 5.0, seed=2, payload=tool, **options)
+loaded = md.simulate(
+    robot, law, md.trajectory.fourier(robot, seed=2), 5.0, seed=2, payload=tool, **options
+)
 
 found = md.identify_payload(baseline, loaded)
 print(f"mass {found.mass:.3f} ± {found.std['mass']:.3f} kg (truth: 2.5)")

@@ -7,7 +7,15 @@ import minidyn as md
 robot = md.load("stanford")
 law = md.control.computed_torque(robot, bandwidth=10)
 fit, test = (
-    md.simulate(robot, law, md.trajectory.fourier(robot, seed=seed), 8.0, noise=1e-5, torque_noise=0.2, seed=seed)
+    md.simulate(
+        robot,
+        law,
+        md.trajectory.fourier(robot, seed=seed),
+        8.0,
+        noise=1e-5,
+        torque_noise=0.2,
+        seed=seed,
+    )
     for seed in (1, 2)
 )
 estimate = md.identify(robot, fit, friction=(), rotor_inertia=False)

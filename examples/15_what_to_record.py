@@ -1,4 +1,6 @@
-"""What to record: a designed motion, a simulated robot, an estimate, and a second motion for what it shows least."""
+"""What to record: a designed motion, a simulated robot, an estimate, and a second motion for what
+it shows least.
+"""
 
 import numpy as np
 
@@ -19,14 +21,30 @@ def record(motion: md.Excitation, seed: int) -> md.Recording:
 
 
 options = {"friction": ("viscous", "coulomb"), "sign_width": 0.0, "consistent": False}
-first = md.excite(truth, 8.0, friction="own", rotor_inertia=None, limits=limits, noise=noise, rate=rate, time_limit=10)
-print(f"{first.duration:g} s will show {len(first.names)} parameters, condition {first.condition:.0f}")
+first = md.excite(
+    truth,
+    8.0,
+    friction="own",
+    rotor_inertia=None,
+    limits=limits,
+    noise=noise,
+    rate=rate,
+    time_limit=10,
+)
+print(
+    f"{first.duration:g} s will show {len(first.names)} parameters, condition {first.condition:.0f}"
+)
 log = record(first, 1)
 estimate = md.identify(truth, log, **options)
 error = np.abs(estimate.beta - first.base.values(values)) / first.std
 print(f"true errors over predicted ones: {np.sqrt(np.mean(error**2)):.1f} (root mean square)")
 
-second = md.excite(truth, 8.0, after=estimate, criterion="e", limits=limits, rate=rate, time_limit=10)
+second = md.excite(
+    truth, 8.0, after=estimate, criterion="e", limits=limits, rate=rate, time_limit=10
+)
 both = md.identify(truth, md.concatenate([log, record(second, 2)]), **options)
 worst = float(np.max(estimate.std / np.abs(estimate.beta).clip(0.1)))
-print(f"worst error of {worst:.2g} becomes {np.max(both.std / np.abs(both.beta).clip(0.1)):.2g} with the second motion")
+print(
+    f"worst error of {worst:.2g} becomes {np.max(both.std / np.abs(both.beta).clip(0.1)):.2g} "
+    "with the second motion"
+)

@@ -1,4 +1,7 @@
-"""A real browser for tests: headless Chromium driven through its own pipe, no driver and no library needed."""
+"""A real browser for tests.
+
+Headless Chromium driven through its own pipe, no driver and no library needed.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +27,15 @@ def find_chromium() -> str | None:
 CUT = """[...document.querySelectorAll('svg text')].filter(t => t.checkVisibility() && t.textContent).filter(t => {
   const inner = t.getBoundingClientRect(), outer = t.ownerSVGElement.getBoundingClientRect();
   return inner.right > outer.right + 1 || inner.left < outer.left - 1 || inner.bottom > outer.bottom + 1;
-}).map(t => t.textContent)"""
+}).map(t => t.textContent)"""  # noqa: E501
 """Labels of figures that do not fit into them."""
 
 
 class Browser:
-    """One page of a headless Chromium. What it logs, requests and complains about is kept in `events`."""
+    """One page of a headless Chromium.
+
+    What it logs, requests and complains about is kept in `events`.
+    """
 
     def __init__(self, folder: Path, patience: float = 60.0) -> None:
         path = find_chromium()
@@ -50,10 +56,21 @@ class Browser:
             "--remote-debugging-pipe",
             f"--user-data-dir={folder}",
         ]
-        # the browser reads commands from descriptor 3 and writes answers to 4; a shell puts them there
+        # the browser reads commands from descriptor 3 and writes answers to 4; a shell puts them
+        # there
         command = 'exec 3<&"$1" 4>&"$2"; shift 2; exec "$@"'
         self.process = subprocess.Popen(
-            ["bash", "-c", command, "chromium", str(read_theirs), str(write_theirs), path, *flags, "about:blank"],
+            [
+                "bash",
+                "-c",
+                command,
+                "chromium",
+                str(read_theirs),
+                str(write_theirs),
+                path,
+                *flags,
+                "about:blank",
+            ],
             pass_fds=(read_theirs, write_theirs),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -67,7 +84,9 @@ class Browser:
         self._session: str | None = None
         self.events: list[dict[str, Any]] = []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
         for domain in ("Page", "Runtime", "Log", "Network", "Audits", "Accessibility"):
             self.call(f"{domain}.enable")
 
@@ -99,19 +118,27 @@ class Browser:
     def resize(self, width: int, height: int = 900) -> None:
         """Make the window another size; below 600 pixels it is a phone."""
         self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 600,
         )
 
     def evaluate(self, expression: str) -> Any:
         """Return the value of an expression in the page; promises are waited for."""
-        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        answer = self.call(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
     def key(self, key: str, code: int = 0, text: str = "") -> None:
         """Press and release a key."""
         named: dict[str, Any] = {"key": key, "windowsVirtualKeyCode": code}
-        self.call("Input.dispatchKeyEvent", type="keyDown", **named, **({"text": text} if text else {}))
+        self.call(
+            "Input.dispatchKeyEvent", type="keyDown", **named, **({"text": text} if text else {})
+        )
         self.call("Input.dispatchKeyEvent", type="keyUp", **named)
 
     def mouse(self, kind: str, x: float, y: float, buttons: int = 0) -> None:
@@ -122,25 +149,39 @@ class Browser:
     def screenshot(self, selector: str = "html", scale: float = 1.0) -> bytes:
         """Return a picture (PNG) of an element, also of what is not in the window."""
         x, y, width, height = self.evaluate(
-            f"(() => {{ const r = document.querySelector({json.dumps(selector)}).getBoundingClientRect();"
+            "(() => { const r = "
+            f"document.querySelector({json.dumps(selector)}).getBoundingClientRect();"
             "return [r.x + scrollX, r.y + scrollY, r.width, r.height]; })()"
         )
         clip = {"x": x, "y": y, "width": width, "height": height, "scale": scale}
-        data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
+        data = self.call(
+            "Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip
+        )
         return base64.b64decode(data["data"])
 
     def pdf(self) -> bytes:
         """Return the page as it is printed."""
-        return base64.b64decode(self.call("Page.printToPDF", printBackground=True, preferCSSPageSize=True)["data"])
+        return base64.b64decode(
+            self.call("Page.printToPDF", printBackground=True, preferCSSPageSize=True)["data"]
+        )
 
     def complaints(self) -> list[str]:
-        """Return script errors, console errors and warnings, blocked loads, and requests beyond the page itself."""
+        """Return script errors, console errors and warnings, blocked loads, and requests beyond the
+        page itself.
+        """
         found = []
         for event in self.events:
             method, given = event.get("method", ""), event.get("params", {})
             if method == "Runtime.exceptionThrown":
-                found.append(f"exception: {given['exceptionDetails'].get('exception', {}).get('description', given)}")
-            elif method == "Runtime.consoleAPICalled" and given["type"] in ("error", "warning", "assert"):
+                found.append(
+                    "exception: "
+                    f"{given['exceptionDetails'].get('exception', {}).get('description', given)}"
+                )
+            elif method == "Runtime.consoleAPICalled" and given["type"] in (
+                "error",
+                "warning",
+                "assert",
+            ):
                 found.append(f"console: {given['args']}")
             elif method == "Log.entryAdded" and given["entry"]["level"] in ("error", "warning"):
                 found.append(f"log: {given['entry']['text']}")

@@ -12,7 +12,10 @@ LONG = os.environ.get("MINIDYN_TEST_LONG", "") not in ("", "0")
 
 
 def count(sample: int, full: int) -> int:
-    """Return the number of random cases: `sample`, or `full` where MINIDYN_TEST_LONG=1 asks for it."""
+    """Return the number of random cases.
+
+    `sample`, or `full` where MINIDYN_TEST_LONG=1 asks for it.
+    """
     return full if LONG else sample
 
 
@@ -20,7 +23,8 @@ _WHOLE, _EVERY = 2, 24  # of the cases of a law so many are run, and then every 
 
 
 def pytest_collection_modifyitems(items: list[Any]) -> None:
-    """Leave a sample of laws that hold for many robots, random or built in, and tests marked `long` out.
+    """Leave a sample of laws that hold for many robots, random or built in, and tests marked `long`
+    out.
 
     MINIDYN_TEST_LONG=1 runs all of them.
     """
@@ -30,10 +34,14 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
     kept, known = [], set(robots())
     for item in items:
         given = getattr(item, "callspec", None)
-        many = given and any(key in ("seed", "block") or value in known for key, value in _texts(given.params))
+        many = given and any(
+            key in ("seed", "block") or value in known for key, value in _texts(given.params)
+        )
         law = item.nodeid.partition("[")[0]
         number = seen[law] = seen.get(law, -1) + 1
-        sampled = many and law.startswith(("tests/laws/", "tests/peers/", "tests/stories/")) and not LONG
+        sampled = (
+            many and law.startswith(("tests/laws/", "tests/peers/", "tests/stories/")) and not LONG
+        )
         if item.get_closest_marker("long") and not LONG:
             continue
         if not sampled or number < _WHOLE or (number - _WHOLE) % _EVERY == _EVERY - 1:

@@ -1,4 +1,7 @@
-"""Robots with bodies and drives that are not zero, estimates of them, and states: what tests of exports share."""
+"""Robots with bodies and drives that are not zero, estimates of them, and states.
+
+What tests of exports share.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,9 @@ def driven(name: str, rng: np.random.Generator) -> md.Robot:
 
 
 def estimate_of(robot: md.Robot, rng: np.random.Generator, consistent: bool = True) -> Estimate:
-    """Return an estimate of the robot itself, or one that no robot can have and whose masses are zero."""
+    """Return an estimate of the robot itself, or one that no robot can have and whose masses are
+    zero.
+    """
     base = md.base_parameters(robot)
     beta = base.values(robot.parameters)
     phi = robot.parameters
@@ -38,8 +43,8 @@ def estimate_of(robot: md.Robot, rng: np.random.Generator, consistent: bool = Tr
     covariance = np.diag((0.1 * np.abs(beta) + 0.01) ** 2)
     settings = {"cutoff": 5.0, "curve": [[0.0, np.inf], [1.0, 0.1 + 0.2]], "note": None}
     return Estimate(
-        robot.with_parameters(phi), base, beta, covariance, np.ones(robot.n), "wls", consistent, 12.5, 100,
-        (Notice("test.notice", "look", "a notice", "Look.", {"count": 2}),), settings,
+        robot.with_parameters(phi), base, beta, covariance, np.ones(robot.n), "wls", consistent, 12.5, 100,  # noqa: E501
+        (Notice("test.notice", "warning", "a notice", "Look.", {"count": 2}),), settings,
     )  # fmt: skip
 
 
@@ -49,7 +54,9 @@ def states(robot: md.Robot, rng: np.random.Generator, samples: int = 8) -> tuple
 
 def predicted(estimate: Estimate, motion: tuple[np.ndarray, ...]) -> np.ndarray:
     q, dq, ddq = motion
-    return estimate.predict(md.Recording(np.arange(len(q)), q, q, dq, ddq, estimate.robot.joint_names))
+    return estimate.predict(
+        md.Recording(np.arange(len(q)), q, q, dq, ddq, estimate.robot.joint_names)
+    )
 
 
 def close(found: np.ndarray, wanted: np.ndarray) -> None:

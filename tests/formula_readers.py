@@ -1,6 +1,7 @@
-"""Readers of printed formulas, for tests: text, LaTeX and sympy become numbers again without minidyn's own printers.
+"""Readers of printed formulas, for tests.
 
-Text and LaTeX are cut into tokens, a star is put where factors stand side by side, and Python computes the rest.
+Text, LaTeX and sympy become numbers again without minidyn's own printers. Text and LaTeX are cut
+into tokens, a star is put where factors stand side by side, and Python computes the rest.
 """
 
 from __future__ import annotations
@@ -96,7 +97,12 @@ def _braced(text: str, place: int) -> int:
 def _latex_source(text: str, names: Mapping[str, str], every: re.Pattern[str]) -> str:
     tokens: list[tuple[str, str]] = []
     place = 0
-    calls = {r"\sin": "sin", r"\cos": "cos", r"\operatorname{sign}": "sign", r"\operatorname{atan2}": "atan2"}
+    calls = {
+        r"\sin": "sin",
+        r"\cos": "cos",
+        r"\operatorname{sign}": "sign",
+        r"\operatorname{atan2}": "atan2",
+    }
     while place < len(text):
         rest = text[place:]
         if skipped := re.match(r"\s+|\\,|\\left(?=\()|\\right(?=\))|\\quad", rest):
@@ -134,10 +140,14 @@ def _latex_source(text: str, names: Mapping[str, str], every: re.Pattern[str]) -
     return _joined(tokens)
 
 
-def read_latex(formulas: Formulas, values: Mapping[str, float], body: str | None = None) -> list[np.ndarray]:
+def read_latex(
+    formulas: Formulas, values: Mapping[str, float], body: str | None = None
+) -> list[np.ndarray]:
     """Return the results that the rows of the LaTeX give."""
     text = formulas.latex() if body is None else body
-    text = text.partition(r"\begin{align" + ("*}" if body is None else "ed}"))[2].partition(r"\end{align")[0]
+    text = text.partition(r"\begin{align" + ("*}" if body is None else "ed}"))[2].partition(
+        r"\end{align"
+    )[0]
     known = dict(values)
     names = {each.symbol.latex: each.symbol.text for each in formulas.meanings}
     names |= {own.latex: own.text for own, _ in formulas.lines}
@@ -150,7 +160,10 @@ def read_latex(formulas: Formulas, values: Mapping[str, float], body: str | None
             inner, _, after = rest.partition("\n\\end{bmatrix}")
             cells = [cell for row in inner.split("\\\\\n") for cell in row.split(" & ")]
             text = before.rstrip().removesuffix("\\\\") + after
-            text += "".join(f" \\\\\n{label.latex} &= {cell}" for label, cell in zip(result.labels, cells, strict=True))
+            text += "".join(
+                f" \\\\\n{label.latex} &= {cell}"
+                for label, cell in zip(result.labels, cells, strict=True)
+            )
     text = text.replace(" \\\\\n&\\quad ", " ")
     every = re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))
     for row in text.split("\\\\\n"):
@@ -164,7 +177,10 @@ def read_latex(formulas: Formulas, values: Mapping[str, float], body: str | None
 
 
 def check_latex(text: str) -> None:
-    """Assert that LaTeX could read it: braces and environments balanced, known commands only, ASCII."""
+    """Assert that LaTeX could read it.
+
+    Braces and environments balanced, known commands only, ASCII.
+    """
     assert text.isascii()
     depth = 0
     for match in re.finditer(r"\\.|[{}]", text, re.DOTALL):
@@ -181,7 +197,7 @@ def check_latex(text: str) -> None:
     assert not stack
     known = """begin end paragraph texttt allowdisplaybreaks documentclass usepackage cos sin sqrt frac operatorname
         left right mathrm mathit dot ddot hat omega tau quad cdot beta text textbackslash textasciicircum textasciitilde
-        textless textgreater textbar"""
+        textless textgreater textbar"""  # noqa: E501
     assert set(re.findall(r"\\([A-Za-z]+)", text)) <= set(known.split())
     outside = re.sub(r"\\.", "", text)
     assert outside.count("$") % 2 == 0
@@ -194,16 +210,21 @@ def check_latex(text: str) -> None:
 def read_sympy(formulas: Formulas, values: Mapping[str, float]) -> list[np.ndarray]:
     """Return the results of the sympy program, run with the values in the place of its symbols.
 
-    Where sympy is installed its own functions compute them. Numbers instead of symbols: the expressions of a listing
-    grow with every line, and putting values into them afterwards takes minutes.
+    Where sympy is installed its own functions compute them. Numbers instead of symbols: the
+    expressions of a listing grow with every line, and putting values into them afterwards takes
+    minutes.
     """
     stand_in = types.ModuleType("sympy")
     try:
         import sympy
 
-        stand_in.__dict__.update(vars(sympy), symbols=lambda name, real: sympy.Float(values[name], 30))
+        stand_in.__dict__.update(
+            vars(sympy), symbols=lambda name, real: sympy.Float(values[name], 30)
+        )
     except ImportError:
-        stand_in.__dict__.update(FUNCTIONS, Matrix=np.array, symbols=lambda name, real: values[name])
+        stand_in.__dict__.update(
+            FUNCTIONS, Matrix=np.array, symbols=lambda name, real: values[name]
+        )
     space: dict[str, object] = {}
     before = sys.modules.get("sympy")
     sys.modules["sympy"] = stand_in
@@ -222,4 +243,6 @@ READERS["markdown"] = lambda formulas, values: read_latex(formulas, values, form
 
 def state_values(**states: np.ndarray) -> dict[str, float]:
     """Return values of q1, dq2, ... from arrays."""
-    return {f"{name}{k + 1}": float(x) for name, array in states.items() for k, x in enumerate(array)}
+    return {
+        f"{name}{k + 1}": float(x) for name, array in states.items() for k, x in enumerate(array)
+    }

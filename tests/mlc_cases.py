@@ -1,6 +1,7 @@
-"""Random chains and trees for the closed-form rule: every special geometry and every direction of gravity it knows.
+"""Random chains and trees for the closed-form rule.
 
-Seeded: the same seed gives the same robot on every machine.
+Every special geometry and every direction of gravity it knows. Seeded: the same seed gives the same
+robot on every machine.
 """
 
 from __future__ import annotations
@@ -43,11 +44,15 @@ def any_frames(seed: int) -> Robot:
         gravity=str(rng.choice(["down", "across", "oblique", "zero", "up"])),
         name=f"any frames {seed}",
     )
-    return replace(robot, joints=tuple(replace(j, drive=replace(j.drive, coupling=())) for j in robot.joints))
+    return replace(
+        robot, joints=tuple(replace(j, drive=replace(j.drive, coupling=())) for j in robot.joints)
+    )
 
 
 def _robot(rng: np.random.Generator, n: int, tree: bool, drives: bool, name: str) -> Robot:
-    style = rng.choice(["mixed", "R", "P", "P first", "planar", "wrist"], p=[0.4, 0.2, 0.05, 0.1, 0.15, 0.1])
+    style = rng.choice(
+        ["mixed", "R", "P", "P first", "planar", "wrist"], p=[0.4, 0.2, 0.05, 0.1, 0.15, 0.1]
+    )
     odds = {"R": 0.0, "wrist": 0.0, "P": 1.0}.get(str(style), 0.35)
     kinds = ["P" if rng.random() < odds else "R" for _ in range(n)]
     if style == "P first":
@@ -56,7 +61,11 @@ def _robot(rng: np.random.Generator, n: int, tree: bool, drives: bool, name: str
     right = [0.0, math.pi, math.pi / 2, -math.pi / 2]
     weights = {"planar": [0.6, 0.2, 0.1, 0.1]}.get(str(style), [0.25, 0.1, 0.35, 0.3])
     generic = 0.0 if style == "planar" and rng.random() < 0.7 else 0.25
-    alpha = np.where(rng.random(n) < generic, rng.choice([0.4, math.pi / 4, -0.4], n), rng.choice(right, n, p=weights))
+    alpha = np.where(
+        rng.random(n) < generic,
+        rng.choice([0.4, math.pi / 4, -0.4], n),
+        rng.choice(right, n, p=weights),
+    )
     zero = 1.0 if style == "wrist" else float(rng.choice([0.2, 0.5, 0.8]))
     a = np.where(rng.random(n) < zero, 0.0, rng.choice([0.3, -0.2, 0.45], n))
     d = np.where(rng.random(n) < zero, 0.0, rng.choice([0.25, -0.4, 0.6], n))
@@ -76,10 +85,14 @@ def _robot(rng: np.random.Generator, n: int, tree: bool, drives: bool, name: str
     options: dict[str, object] = {}
     if tree:
         options["parent"] = [int(rng.integers(max(0, i - 3), i + 1)) for i in range(n)]
-        options["gamma"] = np.where(rng.random(n) < 0.5, 0.0, rng.choice([math.pi / 2, math.pi, 0.5], n))
+        options["gamma"] = np.where(
+            rng.random(n) < 0.5, 0.0, rng.choice([math.pi / 2, math.pi, 0.5], n)
+        )
         options["b"] = np.where(rng.random(n) < 0.5, 0.0, rng.choice([0.2, -0.35], n))
     if drives:
         options["rotor_inertia"] = True
         options["friction"] = [t for t in ("viscous", "coulomb", "offset") if rng.random() < 0.5]
-    robot = Robot.from_mdh("".join(kinds), alpha, a, d, theta, gravity=gravity, name=name, **options)  # type: ignore[arg-type]
+    robot = Robot.from_mdh(
+        "".join(kinds), alpha, a, d, theta, gravity=gravity, name=name, **options
+    )  # type: ignore[arg-type]
     return robot.with_parameters(rng.normal(size=len(robot.layout)))

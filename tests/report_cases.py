@@ -1,4 +1,7 @@
-"""Estimates and runs that tests of the report share: small, quick, and one with names that want to break out."""
+"""Estimates and runs that tests of the report share.
+
+Small, quick, and one with names that want to break out.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ HOSTILE_NAME = "</script><img src=x onerror=alert(1)>\"'&`${1}"
 
 @cache
 def small_runs() -> tuple[md.Recording, md.Recording]:
-    """Return two noisy runs of the two-link arm with friction: q and tau alone, as a log has them."""
+    """Return two noisy runs of the two-link arm with friction.
+
+    q and tau alone, as a log has them.
+    """
     robot = _true()
     rng = np.random.default_rng(0)
     runs = []
@@ -48,13 +54,20 @@ def hostile_estimate() -> tuple[md.Estimate, md.Recording, md.Recording]:
     """Return an estimate and two runs of an arm whose every name is an attack."""
     names = [HOSTILE_NAME, "\u202ereversed\x00\n" + "x" * 300, "joint3"]
     robot = md.Robot.from_mdh(
-        "RRP", alpha=[0, np.pi / 2, 0], a=[0, 0.3, 0.2], d=[0.1, 0, 0.1], name=HOSTILE_NAME, friction="viscous"
+        "RRP",
+        alpha=[0, np.pi / 2, 0],
+        a=[0, 0.3, 0.2],
+        d=[0.1, 0, 0.1],
+        name=HOSTILE_NAME,
+        friction="viscous",
     )
     from dataclasses import replace
 
     joints = tuple(replace(joint, name=name) for joint, name in zip(robot.joints, names))
     values = np.tile([0.1, 0, 0, 0.1, 0, 0.1, 0.2, 0, 0, 2.0, 0.5], 3)
-    robot = replace(robot, joints=joints, link_names=(HOSTILE_NAME, "--><!--", "]]>"), parameters=values)
+    robot = replace(
+        robot, joints=joints, link_names=(HOSTILE_NAME, "--><!--", "]]>"), parameters=values
+    )
     rng = np.random.default_rng(0)
     runs = []
     for seed in (1, 2):

@@ -1,7 +1,8 @@
 """Random robots that hold everything dynamics must survive, and the states to try them in.
 
-Seeded: the same seed gives the same robot on every machine. Geometry is generic or special (parallel, perpendicular and
-intersecting axes, right angles, zero offsets), because simplifications strike at the special ones.
+Seeded: the same seed gives the same robot on every machine. Geometry is generic or special
+(parallel, perpendicular and intersecting axes, right angles, zero offsets), because simplifications
+strike at the special ones.
 """
 
 from __future__ import annotations
@@ -62,7 +63,10 @@ start = { crank = 1.0, coupler = -0.5, rocker = 2.0 }
 
 
 def robot_of_seed(seed: int) -> Robot:
-    """Return the robot of a seed: size, geometry, joints, branches, drives, followers all drawn from it."""
+    """Return the robot of a seed.
+
+    Size, geometry, joints, branches, drives, followers all drawn from it.
+    """
     rng = np.random.default_rng(seed)
     return random_robot(
         rng,
@@ -102,7 +106,8 @@ def random_robot(
         branches: Whether links may carry several joints.
         followers: Whether some joints follow others, some of those followers themselves.
         drives: Rotor inertia, gears, friction and coupling on some joints.
-        frames: Links merged by fixed joints, on moving links and on the base, with mass of their own.
+        frames: Links merged by fixed joints, on moving links and on the base, with mass of their
+            own.
         anchors: Link frames away from the joints that carry them (`after` steps).
         loads: Rigid loads with columns of their own.
         gravity: One of GRAVITIES.
@@ -112,13 +117,19 @@ def random_robot(
     loose: list[LooseJoint] = []
     moving: list[str] = []
     for index in range(joints):
-        parent = links[int(rng.integers(len(links)))].name if branches and rng.random() < 0.4 else links[-1].name
+        parent = (
+            links[int(rng.integers(len(links)))].name
+            if branches and rng.random() < 0.4
+            else links[-1].name
+        )
         kind = {"R": "revolute", "P": "prismatic"}.get(kinds) or str(
             rng.choice(["revolute", "continuous", "prismatic"])
         )
         made = _joint(rng, f"joint{index}", kind, parent, f"link{index}", special, anchors)
         if drives and moving and rng.random() < 0.3:
-            made = replace(made, drive=Drive(coupling=((str(rng.choice(moving)), float(rng.normal())),)))
+            made = replace(
+                made, drive=Drive(coupling=((str(rng.choice(moving)), float(rng.normal())),))
+            )
         if drives:
             values, gear = _drive_values(rng), float(rng.choice([1.0, 101.0]))
             made = replace(made, drive_values=values, drive=replace(made.drive, gear_ratio=gear))
@@ -129,10 +140,19 @@ def random_robot(
         moving.append(made.name)
         links.append(LooseLink(made.child, "test", random_body(rng)))
         if frames and rng.random() < 0.3:
-            frame = LooseLink(f"frame{index}", "test", random_body(rng) if rng.random() < 0.7 else None)
+            frame = LooseLink(
+                f"frame{index}", "test", random_body(rng) if rng.random() < 0.7 else None
+            )
             carrier = str(rng.choice(["base", made.child]))
             loose.append(
-                LooseJoint(f"hold{index}", "test", "fixed", carrier, frame.name, random_placement(rng, special))
+                LooseJoint(
+                    f"hold{index}",
+                    "test",
+                    "fixed",
+                    carrier,
+                    frame.name,
+                    random_placement(rng, special),
+                )
             )
             links.append(frame)
     base = random_placement(rng, special) if rng.random() < 0.5 else ()
@@ -145,11 +165,16 @@ def random_robot(
 
 
 def random_chain(seed: int, joints: str = "RRRRRR", **options: object) -> Robot:
-    """Return a serial arm of given joints from a random mDH table, with bodies; options go to `from_mdh`."""
+    """Return a serial arm of given joints from a random mDH table, with bodies.
+
+    Options go to `from_mdh`.
+    """
     rng = np.random.default_rng(seed)
     n = len(joints)
     right = rng.random(n) < 0.7
-    alpha = np.where(right, rng.choice([0.0, math.pi / 2, -math.pi / 2, math.pi], n), rng.normal(size=n))
+    alpha = np.where(
+        right, rng.choice([0.0, math.pi / 2, -math.pi / 2, math.pi], n), rng.normal(size=n)
+    )
     a = np.where(rng.random(n) < 0.5, 0.0, rng.normal(size=n))
     d = np.where(rng.random(n) < 0.5, 0.0, rng.normal(size=n))
     theta = rng.choice([0.0, math.pi / 2, 0.3], n)
@@ -161,15 +186,40 @@ def random_chain(seed: int, joints: str = "RRRRRR", **options: object) -> Robot:
 
 
 def formula_robot() -> Robot:
-    """Return a robot whose third joint follows the first two by a formula with every function a formula may have."""
+    """Return a robot whose third joint follows the first two by a formula with every function a
+    formula may have.
+    """
     rng = np.random.default_rng(7)
-    formula = "0.5*sin(one) + sqrt(1.5 + two*two)*cos(two) - atan2(one, 2 + two*two) + 0.1*acos(sin(one)/2)"
-    links = [LooseLink("base", "test"), *(LooseLink(name, "test", random_body(rng)) for name in ("a", "b", "c", "d"))]
+    formula = (
+        "0.5*sin(one) + sqrt(1.5 + two*two)*cos(two) - atan2(one, 2 + two*two) + "
+        "0.1*acos(sin(one)/2)"
+    )
+    links = [
+        LooseLink("base", "test"),
+        *(LooseLink(name, "test", random_body(rng)) for name in ("a", "b", "c", "d")),
+    ]
     joints = [
         LooseJoint("one", "test", "revolute", "base", "a", (Step("rx", 0.4),)),
         LooseJoint("two", "test", "prismatic", "a", "b", (Step("ry", 0.7), Step("tx", 0.2)), "ty"),
-        LooseJoint("three", "test", "revolute", "b", "c", (Step("rz", 0.3), Step("tz", 0.5)), "rx", formula=formula),
-        LooseJoint("four", "test", "revolute", "c", "d", (Step("tx", 0.3),), drive_values={"Ia": 0.2, "Fc": 0.3}),
+        LooseJoint(
+            "three",
+            "test",
+            "revolute",
+            "b",
+            "c",
+            (Step("rz", 0.3), Step("tz", 0.5)),
+            "rx",
+            formula=formula,
+        ),
+        LooseJoint(
+            "four",
+            "test",
+            "revolute",
+            "c",
+            "d",
+            (Step("tx", 0.3),),
+            drive_values={"Ia": 0.2, "Fc": 0.3},
+        ),
     ]
     return assemble("formula", links, joints)
 
@@ -191,11 +241,19 @@ def random_body(rng: np.random.Generator, away: float = 0.2, heaviest: float = 1
 
 
 def random_placement(rng: np.random.Generator, special: bool = False) -> Steps:
-    """Return a placement of up to five steps; special ones turn by right angles and often do not shift."""
-    kinds = rng.choice(["rx", "ry", "rz", "tx", "ty", "tz"], size=int(rng.integers(0, 4 if special else 6)))
+    """Return a placement of up to five steps.
+
+    Special ones turn by right angles and often do not shift.
+    """
+    kinds = rng.choice(
+        ["rx", "ry", "rz", "tx", "ty", "tz"], size=int(rng.integers(0, 4 if special else 6))
+    )
     right = [math.pi / 2, -math.pi / 2, math.pi]
     return tuple(
-        Step(str(kind), float(rng.choice(right) if special and kind[0] == "r" else 0.6 * rng.normal()))
+        Step(
+            str(kind),
+            float(rng.choice(right) if special and kind[0] == "r" else 0.6 * rng.normal()),
+        )
         for kind in kinds
     )
 
@@ -207,7 +265,10 @@ def random_state(robot: Robot, rng: np.random.Generator, *batch: int) -> tuple[A
 
 
 def all_joint_map(robot: Robot) -> tuple[Array, Array]:
-    """Return (G, offset) with q_all = G q + offset for all of `robot.joints`; linear followers only."""
+    """Return (G, offset) with q_all = G q + offset for all of `robot.joints`.
+
+    Linear followers only.
+    """
     G = np.zeros((len(robot.joints), robot.n))
     offset = np.zeros(len(robot.joints))
     for index, joint in enumerate(robot.joints):
@@ -221,16 +282,26 @@ def all_joint_map(robot: Robot) -> tuple[Array, Array]:
 
 
 def relative_error(value: object, expected: object, scale: float = 1e-3) -> float:
-    """Return the largest error of an array relative to its largest entry, or to `scale` where that is larger."""
+    """Return the largest error of an array relative to its largest entry, or to `scale` where that
+    is larger.
+    """
     difference = np.abs(np.asarray(value, dtype=float) - np.asarray(expected, dtype=float))
     if difference.size == 0:
         return 0.0
-    error = float(difference.max()) / max(float(np.abs(np.asarray(expected, dtype=float)).max()), scale)
+    error = float(difference.max()) / max(
+        float(np.abs(np.asarray(expected, dtype=float)).max()), scale
+    )
     return math.inf if math.isnan(error) else error
 
 
 def _joint(
-    rng: np.random.Generator, name: str, kind: str, parent: str, child: str, special: bool, anchors: bool
+    rng: np.random.Generator,
+    name: str,
+    kind: str,
+    parent: str,
+    child: str,
+    special: bool,
+    anchors: bool,
 ) -> LooseJoint:
     oblique = not special and rng.random() < 0.4
     axis = rng.normal(size=3) if oblique else np.eye(3)[rng.integers(3)] * rng.choice([-1.0, 1.0])
@@ -243,9 +314,20 @@ def _joint(
 
 
 def _drive_values(rng: np.random.Generator) -> dict[str, float]:
-    return {symbol: float(rng.uniform(0.1, 1.0)) for symbol in ("Ia", "Fv", "Fc", "Fo") if rng.random() < 0.4}
+    return {
+        symbol: float(rng.uniform(0.1, 1.0))
+        for symbol in ("Ia", "Fv", "Fc", "Fo")
+        if rng.random() < 0.4
+    }
 
 
 def _gravity(rng: np.random.Generator, mode: str) -> Array:
-    directions = {"down": (0, 0, -9.81), "up": (0, 0, 3.7), "across": (9.81, 0, 0), "zero": (0, 0, 0)}
-    return np.array(directions[mode], dtype=float) if mode in directions else 5.0 * rng.normal(size=3)
+    directions = {
+        "down": (0, 0, -9.81),
+        "up": (0, 0, 3.7),
+        "across": (9.81, 0, 0),
+        "zero": (0, 0, 0),
+    }
+    return (
+        np.array(directions[mode], dtype=float) if mode in directions else 5.0 * rng.normal(size=3)
+    )

@@ -20,9 +20,15 @@ LINK = """<link name="l{k}">
 
 
 def shaped_arm(folder: Path) -> Path:
-    rows = [("floor", "0 0 0.3", "0 0 1"), ("l0", "0.1 0 0.1", "0 1 0"), ("l1", "0.35 0 0", "0 1 0")]
+    rows = [
+        ("floor", "0 0 0.3", "0 0 1"),
+        ("l0", "0.1 0 0.1", "0 1 0"),
+        ("l1", "0.35 0 0", "0 1 0"),
+    ]
     rows.append(("l2", "0.35 0 0", "0 1 0"))
-    links = [LINK.format(k=k, parent=p, xyz=xyz, axis=axis) for k, (p, xyz, axis) in enumerate(rows)]
+    links = [
+        LINK.format(k=k, parent=p, xyz=xyz, axis=axis) for k, (p, xyz, axis) in enumerate(rows)
+    ]
     path = folder / "arm.urdf"
     path.write_text(ARM.format(links="".join(links)))
     return path

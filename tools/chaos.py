@@ -1,12 +1,14 @@
-"""Faults at random moments: results must be whole or absent, earlier ones intact, and the next run tidy up.
+"""Faults at random moments.
+
+Results must be whole or absent, earlier ones intact, and the next run tidy up.
 
     python tools/chaos.py --kills 1000        # kill -9 during identify, run, report, save and convert
     python tools/chaos.py --seed 7 --kills 20
 
-Beside kills: a disk that is full (at some size of a file, or at some file that is opened), folders that may not be
-written, a folder that is removed meanwhile, two processes on one study. Counts are printed; exit code 1 where a fault
-left something broken.
-"""
+Beside kills: a disk that is full (at some size of a file, or at some file that is opened), folders
+that may not be written, a folder that is removed meanwhile, two processes on one study. Counts are
+printed; exit code 1 where a fault left something broken.
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -45,13 +47,24 @@ method = "qr"
 logs = ["a"]
 friction = []
 rotor_inertia = false
-anyway = true
+force = true
 [report]
 code = false
 """
 
 
-KILLED = ("identify", "save", "report", "convert", "save", "run", "convert", "report", "save", "convert")
+KILLED = (
+    "identify",
+    "save",
+    "report",
+    "convert",
+    "save",
+    "run",
+    "convert",
+    "report",
+    "save",
+    "convert",
+)
 """What is killed in turn; what takes milliseconds more often."""
 
 
@@ -69,14 +82,18 @@ class Scene:
         for name, count in (("log.csv", 200), ("next.csv", 230)):
             t = np.arange(count) / 100
             q, dq, ddq = md.trajectory.fourier(robot, seed=1)(t)
-            md.Recording(t, q, md.inverse_dynamics(robot, q, dq, ddq), joint_names=robot.joint_names).save(
-                folder / name
-            )
+            md.Recording(
+                t, q, md.inverse_dynamics(robot, q, dq, ddq), joint_names=robot.joint_names
+            ).save(folder / name)
         (folder / "study.toml").write_text(STUDY)
         (folder / "notes.txt").write_text("mine")
         self.inputs = {path.name: path.read_bytes() for path in folder.iterdir()}
         for work in self.works.values():
-            with suppress(SystemExit), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            with (
+                suppress(SystemExit),
+                redirect_stdout(io.StringIO()),
+                redirect_stderr(io.StringIO()),
+            ):
                 work()  # here first: what is imported and compiled now, the processes to come have
             if self.run(work) != 0:
                 raise Broken(f"the work fails without a fault: {self.printed()[-500:]}")
@@ -91,12 +108,19 @@ class Scene:
 
     def identify(self) -> None:
         """Identify into a folder that has results."""
-        words = ["--friction", "none", "--no-rotor-inertia", "--anyway", "--output", str(self.folder / "out")]
+        words = [
+            "--friction",
+            "none",
+            "--no-rotor-inertia",
+            "--force",
+            "--output",
+            str(self.folder / "out"),
+        ]
         self._shell("identify", "two_link", str(self.folder / "next.csv"), *words)
 
     def study(self) -> None:
         """Run a study again, all of its steps."""
-        self._shell("run", str(self.folder / "study.toml"), "--force")
+        self._shell("run", str(self.folder / "study.toml"), "--rerun")
 
     def report(self) -> None:
         """Write a report over an earlier one."""
@@ -106,12 +130,19 @@ class Scene:
     def save(self) -> None:
         """Save a robot, with its side file, and a recording."""
         robot = md.load("two_link")
-        md.save(robot.with_parameters(random.random() * robot.parameters), self.folder / "robot.urdf")  # noqa: S311
+        md.save(
+            robot.with_parameters(random.random() * robot.parameters),  # noqa: S311
+            self.folder / "robot.urdf",
+        )
         md.read_recording(self.folder / "next.csv", robot).save(self.folder / "copy.npz")
 
     def convert(self) -> None:
         """Write two logs as Parquet over earlier ones."""
-        md.convert([self.folder / name for name in ("log.csv", "next.csv")], self.folder / "lake", "two_link")
+        md.convert(
+            [self.folder / name for name in ("log.csv", "next.csv")],
+            self.folder / "lake",
+            "two_link",
+        )
 
     def _shell(self, *words: str) -> None:
         from minidyn.app.cli.main import main
@@ -119,7 +150,10 @@ class Scene:
         main(list(words), prog_name="minidyn")
 
     def start(self, work: Callable[[], None], before: Callable[[], None] = lambda: None) -> int:
-        """Do the work in a process of its own and return its number; `printed` is what it prints."""
+        """Do the work in a process of its own and return its number.
+
+        `printed` is what it prints.
+        """
         self._out, log = os.pipe()  # no file: that may be the one for which there is no room
         child = os.fork()
         if child:
@@ -129,7 +163,9 @@ class Scene:
         try:
             os.dup2(log, 1)
             os.dup2(log, 2)
-            sys.stdout = sys.stderr = os.fdopen(log, "w", buffering=1)  # also where a test has put others
+            sys.stdout = sys.stderr = os.fdopen(
+                log, "w", buffering=1
+            )  # also where a test has put others
             before()
             work()
         except SystemExit as error:
@@ -153,7 +189,9 @@ class Scene:
         return os.waitstatus_to_exitcode(os.waitpid(self.start(work, before), 0)[1])
 
     def check(self, *, tidy: bool = False) -> None:
-        """Raise where an input is changed, a result is a mixture, or with `tidy` where something is left over."""
+        """Raise where an input is changed, a result is a mixture, or with `tidy` where something is
+        left over.
+        """
         for name, data in self.inputs.items():
             if (self.folder / name).read_bytes() != data:
                 raise Broken(f"{name} is changed")
@@ -190,7 +228,10 @@ class Scene:
 
 
 def kills(scene: Scene, count: int, rng: random.Random) -> Counter[str]:
-    """Kill each work in turn at random moments; after each, results are whole and the next run tidies up."""
+    """Kill each work in turn at random moments.
+
+    After each, results are whole and the next run tidies up.
+    """
     seen: Counter[str] = Counter()
     lasts = {}
     for name, work in scene.works.items():
@@ -222,7 +263,9 @@ def full_disk(scene: Scene, rng: random.Random, count: int) -> Counter[str]:
     for number in range(count):
         name = list(scene.works)[number % len(scene.works)]
         before = (
-            _limited(rng.choice([0, 1, 100, 1000, 4096, 10_000, 50_000])) if number % 2 else _refused(rng.randrange(12))
+            _limited(rng.choice([0, 1, 100, 1000, 4096, 10_000, 50_000]))
+            if number % 2
+            else _refused(rng.randrange(12))
         )
         code = scene.run(scene.works[name], before)
         text = scene.printed()
@@ -258,7 +301,12 @@ def read_only(scene: Scene) -> Counter[str]:
     if os.geteuid() != 0:
         return Counter({"skipped, needs another user": 1})
     seen: Counter[str] = Counter()
-    for place in (scene.folder.parent.parent, scene.folder.parent, scene.folder, *scene.folder.rglob("*")):
+    for place in (
+        scene.folder.parent.parent,
+        scene.folder.parent,
+        scene.folder,
+        *scene.folder.rglob("*"),
+    ):
         if scene.folder in (place, *place.parents) or place in scene.folder.parents:
             place.chmod(place.stat().st_mode | (0o055 if place.is_dir() else 0o044))
     for name, work in scene.works.items():
@@ -302,7 +350,9 @@ def two_at_once(scene: Scene, count: int) -> Counter[str]:
 
 def main() -> int:
     """Run all faults and print what came of them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()

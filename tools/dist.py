@@ -2,9 +2,10 @@
 
     python tools/dist.py        # writes dist/minidyn-*.whl, dist/minidyn-*.tar.gz and dist/sbom.json
 
-The second build happens in a copy of the tracked files in another folder, so that neither times nor places get in. The
-list is CycloneDX 1.5: every library that an installation with all extras has, with version and licence.
-"""
+The second build happens in a copy of the tracked files in another folder, so that neither times nor
+places get in. The list is CycloneDX 1.5: every library that an installation with all extras has,
+with version and licence.
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -27,12 +28,20 @@ def build(source: Path, target: Path) -> dict[str, str]:
     """Build both archives and return their hashes by name."""
     command = [sys.executable, "-m", "build", "--outdir", str(target), str(source)]
     subprocess.run(command, check=True, capture_output=True)  # noqa: S603
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(target.iterdir())}
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(target.iterdir())
+    }
 
 
 def tracked(target: Path) -> None:
     """Copy the files that git knows."""
-    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout  # noqa: S607
+    names = subprocess.run(
+        ["git", "ls-files", "-z"],  # noqa: S607
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    ).stdout
     for name in names.decode().split("\0"):
         if name:
             (target / name).parent.mkdir(parents=True, exist_ok=True)
@@ -40,7 +49,10 @@ def tracked(target: Path) -> None:
 
 
 def needed(name: str, extras: tuple[str, ...], found: dict[str, Any]) -> None:
-    """Add a library and all that it needs to what was found; what is not installed here is left out."""
+    """Add a library and all that it needs to what was found.
+
+    What is not installed here is left out.
+    """
     key = re.sub(r"[-_.]+", "-", name).lower()
     if key in found:
         return
@@ -50,7 +62,12 @@ def needed(name: str, extras: tuple[str, ...], found: dict[str, Any]) -> None:
         return
     meta = about.metadata
     licence = meta.get("License-Expression") or (meta.get("License") or "").split("\n")[0][:80]
-    found[key] = {"type": "library", "name": key, "version": about.version, "purl": f"pkg:pypi/{key}@{about.version}"}
+    found[key] = {
+        "type": "library",
+        "name": key,
+        "version": about.version,
+        "purl": f"pkg:pypi/{key}@{about.version}",
+    }
     if licence:
         found[key]["licenses"] = [{"license": {"name": licence}}]
     for line in about.requires or ():
@@ -72,12 +89,19 @@ def main() -> int:
             tracked(source)
             hashes.append(build(source, target))
     for name, digest in hashes[0].items():
-        print(f"{digest}  {name}{'' if hashes[1].get(name) == digest else '  DIFFERS from the second build'}")
+        print(
+            f"{digest}  {name}{'' if hashes[1].get(name) == digest else '  DIFFERS from the second build'}"  # noqa: E501
+        )
     found: dict[str, Any] = {}
     extras = ("plot", "parquet", "ros", "mujoco", "pandas", "matlab")
     needed("minidyn", extras, found)
     own = found.pop("minidyn", {"type": "library", "name": "minidyn"})
-    listed = {"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1, "metadata": {"component": own}}
+    listed = {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "metadata": {"component": own},
+    }
     listed["components"] = [found[name] for name in sorted(found)]
     (DIST / "sbom.json").write_text(json.dumps(listed, indent=1) + "\n")
     print(f"dist/sbom.json: {len(found)} libraries")

@@ -1,16 +1,20 @@
-"""Files from strangers, thousands a minute: none may crash, hang, take a gigabyte or raise an error of somebody else.
+"""Files from strangers, thousands a minute.
+
+None may crash, hang, take a gigabyte or raise an error of somebody else.
 
     python tools/fuzz.py --seconds 300           # all formats in turn; goes on where the last run ended
     python tools/fuzz.py --formats urdf,csv      # some formats
+    python tools/fuzz.py --formats chain         # odd logs through check, identify, ..., export
     python tools/fuzz.py --again urdf 1234       # one input again, with its traceback
 
-Input number k of a format is always the same file: a seed (tests/fuzz/corpus.py makes them) changed by structure or by
-bytes (tests/fuzz/mutations.py). Batches run in child processes that are watched: 10 s of processor time for one file is
-a hang, 1 GB is too much memory. Counts are kept in build/fuzz/counts.json, files that broke something beside it.
+Input number k of a format is always the same file: a seed (tests/fuzz/corpus.py makes them) changed
+by structure or by bytes (tests/fuzz/mutations.py). Batches run in child processes that are watched:
+10 s of processor time for one file is a hang, 1 GB is too much memory. Counts are kept in
+build/fuzz/counts.json, files that broke something beside it.
 
-What costs time and finds nothing is left out: files lie in memory, logs have 12 samples, and rosbags parses a message
-definition and compiles the code that it writes for it once for each text.
-"""
+What costs time and finds nothing is left out: files lie in memory, logs have 12 samples, and
+rosbags parses a message definition and compiles the code that it writes for it once for each text.
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -37,6 +41,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "fuzz"))
 
+import chains  # noqa: E402
 import corpus  # noqa: E402
 import mutations  # noqa: E402
 
@@ -45,7 +50,10 @@ from minidyn import errors  # noqa: E402
 from minidyn.app.study.file import read_study  # noqa: E402
 from minidyn.recording.read.mapping import SignalMap  # noqa: E402
 
+CHAIN = "chain"  # odd logs that are walked through check, identify, validate, report and export
+ENDINGS = {**corpus.ENDINGS, CHAIN: chains.ENDING}
 HANG = 10.0  # s of processor time for one file
+HANG_CHAIN = 60.0  # ... for a whole chain
 WAIT = 300.0  # s on the clock
 MEMORY = 1_000_000  # kB, besides what the fuzzer itself takes
 BATCH = 1000  # files of one child process
@@ -80,14 +88,18 @@ class Fuzzer:
 
     def made(self, kind: str, number: int) -> tuple[bytes, str]:
         """Return an input by its number, and how it was made."""
+        if kind == CHAIN:
+            return chains.made(number)
         rng = random.Random(f"{kind}:{number}")  # noqa: S311 - no secret
         return mutations.mutated(kind, rng.choice(self.seeds[kind]), rng)
 
     def attempt(self, kind: str, data: bytes, turn: int = 0) -> None:
         """Read a file as its format asks for; now and then go on with what was read."""
-        path = self.scratch / f"{os.getpid()}{corpus.ENDINGS[kind]}"
+        path = self.scratch / f"{os.getpid()}{ENDINGS[kind]}"
         path.write_bytes(data)
-        if kind in ("urdf", "mjcf", "toml", "side"):
+        if kind == CHAIN:
+            chains.run(path, self.scratch, turn)
+        elif kind in ("urdf", "mjcf", "toml", "side"):
             if kind == "side":
                 path = self.scratch / f"{os.getpid()}.urdf"
                 path.write_bytes(self.plain)
@@ -124,8 +136,13 @@ class Fuzzer:
         used = _peak() - self.own
         return Outcome("memory", f"{used} kB") if used > MEMORY else Outcome("read")
 
-    def batch(self, kind: str, first: int, count: int) -> tuple[Counter[str], list[tuple[int, str, str]]]:
-        """Run inputs in child processes; return counts by outcome, and the inputs that broke something."""
+    def batch(
+        self, kind: str, first: int, count: int
+    ) -> tuple[Counter[str], list[tuple[int, str, str]]]:
+        """Run inputs in child processes.
+
+        Return counts by outcome, and the inputs that broke something.
+        """
         counts: Counter[str] = Counter()
         broken: list[tuple[int, str, str]] = []
         number, end = first, first + count
@@ -137,7 +154,7 @@ class Fuzzer:
             child = os.fork()
             if not child:
                 self._child(kind, number, end, shared, results)
-            why = _watch(child, shared)
+            why = _watch(child, shared, HANG_CHAIN if kind == CHAIN else HANG)
             at = struct.unpack("q", shared[:])[0]
             for line in results.read_text().splitlines() if results.exists() else []:
                 one, what, how, detail = json.loads(line)
@@ -155,7 +172,11 @@ class Fuzzer:
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 2)
         errors.details_of = lambda error: ""  # no file for each
-        pages = int(Path("/proc/self/statm").read_text().split()[0]) if os.path.exists("/proc/self/statm") else 0
+        pages = (
+            int(Path("/proc/self/statm").read_text().split()[0])
+            if os.path.exists("/proc/self/statm")
+            else 0
+        )
         most = pages * resource.getpagesize() + 3_000_000_000
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
         status = 0
@@ -180,7 +201,9 @@ def _in_memory() -> str | None:
 
 
 def _quick_libraries() -> None:
-    """Let rosbags parse each definition of a message once and compile each Python text that it writes once."""
+    """Let rosbags parse each definition of a message once and compile each Python text that it
+    writes once.
+    """
     from rosbags.highlevel import anyreader
     from rosbags.serde import utils
     from rosbags.typesys import store
@@ -194,7 +217,9 @@ def _quick_libraries() -> None:
     for module in (utils, store):
         module.exec = lambda code, names: names.update(made(code))
     if not hasattr(anyreader.get_types_from_msg, "cache_info"):
-        anyreader.get_types_from_msg = functools.lru_cache(maxsize=1000)(anyreader.get_types_from_msg)
+        anyreader.get_types_from_msg = functools.lru_cache(maxsize=1000)(
+            anyreader.get_types_from_msg
+        )
 
 
 def _peak() -> int:
@@ -203,13 +228,18 @@ def _peak() -> int:
 
 
 def _where(error: BaseException) -> str:
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "minidyn" in frame.filename]
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if "minidyn" in frame.filename
+    ]
     last = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"
     return f"{type(error).__name__} at {last}: {str(error)[:120]}"
 
 
-def _watch(child: int, shared: mmap.mmap) -> tuple[str, str] | None:
-    """Wait for a child; end it where one input takes too long. Return what went wrong, None where nothing did."""
+def _watch(child: int, shared: mmap.mmap, hang: float = HANG) -> tuple[str, str] | None:
+    """Wait for a child; end it where one input takes too long.
+
+    Return what went wrong, None where nothing did.
+    """
     current, begun, clock = -1, 0.0, time.monotonic()
     while True:
         done, status = os.waitpid(child, os.WNOHANG)
@@ -218,7 +248,7 @@ def _watch(child: int, shared: mmap.mmap) -> tuple[str, str] | None:
         used = _processor_time(child)
         if shared[:] != struct.pack("q", current):
             current, begun, clock = struct.unpack("q", shared[:])[0], used, time.monotonic()
-        elif used - begun > HANG or time.monotonic() - clock > WAIT:
+        elif used - begun > hang or time.monotonic() - clock > WAIT:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             return "hang", f"over {used - begun:.0f} s of processor time"
@@ -239,11 +269,13 @@ def _processor_time(process: int) -> float:
 def run(
     fuzzer: Fuzzer, formats: list[str], seconds: float, inputs: int, first: dict[str, int]
 ) -> Iterator[tuple[str, Counter[str], list[tuple[int, str, str]]]]:
-    """Yield (format, counts, what broke) batch by batch, formats in turn, until time or inputs are over."""
+    """Yield (format, counts, what broke) batch by batch, formats in turn, until time or inputs are
+    over.
+    """
     end, left = time.monotonic() + seconds, inputs
     while time.monotonic() < end and left > 0:
         for kind in formats:
-            size = min(BATCH, left)
+            size = min(BATCH // 10 if kind == CHAIN else BATCH, left)
             if size < 1 or time.monotonic() > end:
                 return
             counts, broken = fuzzer.batch(kind, first.get(kind, 0), size)
@@ -254,10 +286,12 @@ def run(
 
 def main() -> int:
     """Run, print a table, keep the counts."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--inputs", type=int, default=10**9)
-    parser.add_argument("--formats", default=",".join(corpus.ENDINGS))
+    parser.add_argument("--formats", default=",".join(ENDINGS))
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "fuzz")
     parser.add_argument("--again", nargs=2, metavar=("FORMAT", "NUMBER"))
     given = parser.parse_args()
@@ -268,7 +302,7 @@ def main() -> int:
         if given.again:
             kind, number = given.again[0], int(given.again[1])
             data, how = fuzzer.made(kind, number)
-            target = given.folder / f"{kind}-{number}{corpus.ENDINGS[kind]}"
+            target = given.folder / f"{kind}-{number}{ENDINGS[kind]}"
             target.write_bytes(data)
             print(f"{target}, by {how}")
             fuzzer.attempt(kind, data, number)
@@ -277,7 +311,9 @@ def main() -> int:
         total = json.loads(kept.read_text()) if kept.exists() else {}
         first = {kind: counts.get("next", 0) for kind, counts in total.items()}
         bad = 0
-        for kind, counts, broken in run(fuzzer, given.formats.split(","), given.seconds, given.inputs, first):
+        for kind, counts, broken in run(
+            fuzzer, given.formats.split(","), given.seconds, given.inputs, first
+        ):
             here = total.setdefault(kind, {})
             for what, number in counts.items():
                 here[what] = here.get(what, 0) + number
@@ -285,13 +321,18 @@ def main() -> int:
             for number, what, detail in broken:
                 bad += 1
                 print(f"{kind} {number}: {what}: {detail}", flush=True)
-                (given.folder / f"{kind}-{number}{corpus.ENDINGS[kind]}").write_bytes(fuzzer.made(kind, number)[0])
+                (given.folder / f"{kind}-{number}{ENDINGS[kind]}").write_bytes(
+                    fuzzer.made(kind, number)[0]
+                )
             temporary = kept.with_suffix(".new")
             temporary.write_text(json.dumps(total, indent=1))
             temporary.replace(kept)
     columns = ["read", "told", *BAD, "by structure"]
     print(f"{'format':10}" + "".join(f"{name:>13}" for name in columns))
-    for kind, counts in [*total.items(), ("all", sum((Counter(one) for one in total.values()), Counter()))]:
+    for kind, counts in [
+        *total.items(),
+        ("all", sum((Counter(one) for one in total.values()), Counter())),
+    ]:
         print(f"{kind:10}" + "".join(f"{counts.get(name, 0):13}" for name in columns))
     return 1 if bad else 0
 

@@ -1,13 +1,16 @@
-"""A day of logs through identification, watching and the report, one after the other: nothing may grow.
+"""A day of logs through identification, watching and the report, one after the other.
+
+Nothing may grow.
 
     python tools/soak.py                     # 24 hours of motion in logs of ten minutes
     python tools/soak.py --hours 1 --each 2  # one hour in logs of two minutes
 
-Each round another motion is logged, saved, read, identified, watched by a momentum observer, converted and reported, as
-a service would do that runs for months. After a warm-up memory, open files and threads must stay as they are, and
-nothing may be left in the folder of temporary files. The warm-up lasts until the cache of compiled functions is full
-(256 of them, some 45 rounds) and was renewed once: the first functions in it are small ones. What is held is printed;
-exit code 1 where something grew.
+Each round another motion is logged, saved, read, identified, watched by a momentum observer,
+converted and reported, as a service would do that runs for months. After a warm-up memory, open
+files and threads must stay as they are, and nothing may be left in the folder of temporary files.
+The warm-up lasts until the cache of compiled functions is full (256 of them, some 45 rounds) and
+was renewed once: the first functions in it are small ones. What is held is printed; exit code 1
+where something grew.
 """
 
 from __future__ import annotations
@@ -29,9 +32,12 @@ from minidyn.graph.targets.native.kernel import COMPILED
 
 ROBOT = "two_link"
 RATE = 100.0  # Hz
-WARM = 2.2  # times the rounds until the cache of compiled functions is full: by then all of it was renewed
+# times the rounds until the cache of compiled functions is full: by then all of it was renewed
+WARM = 2.2
 LEAST = 9  # rounds after that
-GROWTH = 12.0  # MB between the medians of the first and the last third of them: what an allocator keeps
+GROWTH = (
+    12.0  # MB between the medians of the first and the last third of them: what an allocator keeps
+)
 
 
 @dataclass(frozen=True)
@@ -48,9 +54,15 @@ class Used:
 def used(temporary: Path) -> Used:
     """Return what this process holds now."""
     gc.collect()
-    resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+    resident = (
+        int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+    )
     return Used(
-        resident, len(os.listdir("/proc/self/fd")), threading.active_count(), len(os.listdir(temporary)), len(COMPILED)
+        resident,
+        len(os.listdir("/proc/self/fd")),
+        threading.active_count(),
+        len(os.listdir(temporary)),
+        len(COMPILED),
     )
 
 
@@ -58,7 +70,9 @@ def rounds(folder: Path, count: int, seconds: float) -> Iterator[Used]:
     """Do the whole job `count` times on logs of so many seconds; yield what is held after each."""
     robot = md.load(ROBOT).with_drives(friction=("viscous", "coulomb"))
     values = {"Fv": 0.5, "Fc": 0.5}
-    robot = robot.with_parameters([values.get(n[:2], v) for n, v in zip(robot.parameter_names, robot.parameters)])
+    robot = robot.with_parameters(
+        [values.get(n[:2], v) for n, v in zip(robot.parameter_names, robot.parameters)]
+    )
     temporary = folder / "temporary"
     temporary.mkdir()
     tempfile.tempdir = str(temporary)
@@ -100,7 +114,9 @@ def grown(found: list[Used]) -> list[str]:
 
 def main() -> int:
     """Run, print what was held, and say what grew."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--hours", type=float, default=24.0)
     parser.add_argument("--each", type=float, default=10.0, help="minutes a log")
     given = parser.parse_args()
@@ -110,7 +126,9 @@ def main() -> int:
             found.append(one)
             if number in (1, count) or number % max(1, count // 12) == 0:
                 hours = number * given.each / 60
-                held = f"{one.files} files, {one.threads} threads, {one.compiled} compiled functions"
+                held = (
+                    f"{one.files} files, {one.threads} threads, {one.compiled} compiled functions"
+                )
                 print(f"{hours:5.1f} h: {one.memory:.0f} MB, {held}", flush=True)
     bad = grown(found)
     print("; ".join(bad) or f"flat: {count} logs, {count * given.each / 60:.1f} h of motion")

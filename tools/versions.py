@@ -1,12 +1,14 @@
-"""The tests under every Python that this machine has, and with the lowest versions of libraries that are declared.
+"""The tests under every Python that this machine has, and with the lowest versions of libraries
+that are declared.
 
     python tools/versions.py              # a quick set of tests under each Python from 3.11 on, and lowest versions
     python tools/versions.py --all        # the whole suite, with what it compares with
     python tools/versions.py 3.12 lowest  # some of them
     python tools/versions.py --wheels     # whether all libraries have wheels for Linux, macOS and Windows
 
-Each gets an environment of its own in build/versions, made by uv, which is fetched where it is not installed.
-"""
+Each gets an environment of its own in build/versions, made by uv, which is fetched where it is not
+installed.
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -24,10 +26,23 @@ HOME = ROOT / "build" / "versions"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 LOWEST = "lowest"
 QUICK = (
-    *("laws/test_native.py", "laws/test_builtin.py", "laws/test_toml.py", "laws/test_mjcf.py", "laws/test_display.py"),
-    *("laws/test_read_recording.py", "laws/test_copies.py", "laws/test_not_determined.py", "laws/test_guarded.py"),
+    *(
+        "laws/test_native.py",
+        "laws/test_builtin.py",
+        "laws/test_toml.py",
+        "laws/test_mjcf.py",
+        "laws/test_display.py",
+    ),
+    *(
+        "laws/test_read_recording.py",
+        "laws/test_copies.py",
+        "laws/test_not_determined.py",
+        "laws/test_guarded.py",
+    ),
 )
-"""Tests that need nothing but minidyn with its extras and pytest, over every part that leans on a library."""
+"""Tests that need nothing but minidyn with its extras and pytest, over every part that leans on a
+library.
+"""
 
 
 PLATFORMS = {
@@ -42,7 +57,9 @@ PLATFORMS = {
 
 def main() -> int:
     """Run what was asked for; exit code 1 where tests of one fail."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("which", nargs="*", default=[*PYTHONS, LOWEST])
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--wheels", action="store_true")
@@ -65,7 +82,10 @@ def main() -> int:
         _call(*command, "-e", f"{ROOT}[{extra}]", "pytest>=8")
         tests = [] if given.all else [str(ROOT / "tests" / name) for name in QUICK]
         # what old versions of libraries say about each other is not minidyn's
-        quiet = [f"-Wignore::{kind}" for kind in ("DeprecationWarning", "pytest.PytestUnraisableExceptionWarning")]
+        quiet = [
+            f"-Wignore::{kind}"
+            for kind in ("DeprecationWarning", "pytest.PytestUnraisableExceptionWarning")
+        ]
         done = subprocess.run(  # noqa: S603
             [
                 str(folder / "bin" / "python"),
@@ -95,18 +115,45 @@ def main() -> int:
 
 
 def _wheels(uv: str, versions: list[str]) -> int:
-    """Print for each system and Python whether wheels alone give an installation with all extras; 1 where one fails."""
+    """Print for each system and Python whether wheels alone give an installation with all extras.
+
+    1 where one fails.
+    """
     bad = 0
     for name, platform in PLATFORMS.items():
         for version in versions:
-            command = [uv, "pip", "compile", "--quiet", "--only-binary", ":all:", "--no-header", "--no-annotate"]
-            command += ["--python-platform", platform, "--python-version", version, "--extra", "all", "pyproject.toml"]
+            command = [
+                uv,
+                "pip",
+                "compile",
+                "--quiet",
+                "--only-binary",
+                ":all:",
+                "--no-header",
+                "--no-annotate",
+            ]
+            command += [
+                "--python-platform",
+                platform,
+                "--python-version",
+                version,
+                "--extra",
+                "all",
+                "pyproject.toml",
+            ]
             done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603
             found = dict(line.split("==") for line in done.stdout.splitlines() if "==" in line)
-            cause = next((line for line in done.stderr.splitlines() if "ecause" in line), done.stderr[-200:])
-            told = ", ".join(f"{key} {found[key]}" for key in ("numpy", "scipy", "llvmlite", "pyarrow") if key in found)
+            cause = next(
+                (line for line in done.stderr.splitlines() if "ecause" in line), done.stderr[-200:]
+            )
+            told = ", ".join(
+                f"{key} {found[key]}"
+                for key in ("numpy", "scipy", "llvmlite", "pyarrow")
+                if key in found
+            )
             print(
-                f"{name:15} {version}: {cause.strip() if done.returncode else f'{len(found)} wheels; {told}'}",
+                f"{name:15} {version}: "
+                f"{cause.strip() if done.returncode else f'{len(found)} wheels; {told}'}",
                 flush=True,
             )
             bad |= done.returncode != 0
@@ -121,12 +168,23 @@ def _uv() -> str:
     place = HOME / "uv"
     if not (place / "bin" / "uv").exists():
         _call(sys.executable, "-m", "venv", str(place))
-        _call(str(place / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "-q", "uv")
+        _call(
+            str(place / "bin" / "python"),
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "install",
+            "-q",
+            "uv",
+        )
     return str(place / "bin" / "uv")
 
 
 def _python(uv: str, version: str) -> str | None:
-    """Return a Python that is installed here, pyenv's among them; None where there is none of that version."""
+    """Return a Python that is installed here, pyenv's among them.
+
+    None where there is none of that version.
+    """
     command = [uv, "python", "find", "--no-python-downloads", "--system", version]
     found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if not found.returncode:
@@ -140,16 +198,27 @@ def _call(*command: str) -> None:
 
 
 def _check_lowest(uv: str, folder: Path) -> None:
-    """Print which declared lower bounds were not what was installed (another library asked for more)."""
+    """Print which declared lower bounds were not what was installed (another library asked for
+    more).
+    """
     listed = subprocess.run(  # noqa: S603
-        [uv, "pip", "freeze", "--python", str(folder / "bin" / "python")], capture_output=True, text=True, check=True
+        [uv, "pip", "freeze", "--python", str(folder / "bin" / "python")],
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    installed = dict(line.lower().split("==") for line in listed.stdout.splitlines() if "==" in line)
+    installed = dict(
+        line.lower().split("==") for line in listed.stdout.splitlines() if "==" in line
+    )
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     for declared in [
         *project["dependencies"],
-        *(one for name in ("plot", "parquet", "ros", "mujoco", "pandas", "matlab") for one in extras[name]),
+        *(
+            one
+            for name in ("plot", "parquet", "ros", "mujoco", "pandas", "matlab")
+            for one in extras[name]
+        ),
     ]:
         name, low = re.match(r"([\w-]+)(?:\[\w+\])?>=([\w.]+)", declared).groups()  # type: ignore[union-attr]
         have = installed.get(name.lower(), "none")

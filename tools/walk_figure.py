@@ -1,6 +1,7 @@
-"""Draw docs/figures/walk.svg: which files the main walk touches, step by step; run it with the repository's Python.
+"""Draw docs/figures/walk.svg: which files the main walk touches, step by step.
 
-A file stands where it is touched first; below each step stands how many files it touches in all.
+Run it with the repository's Python. A file stands where it is touched first; below each step stands
+how many files it touches in all.
 """
 
 from __future__ import annotations
@@ -43,8 +44,12 @@ def main() -> None:
     ]
     for index, (step, count, new) in enumerate(columns):
         x = LEFT + index * COLUMN
-        parts.append(f'<text x="{x}" y="24" font-size="16" font-weight="bold" fill="#222222">{step}</text>')
-        parts.append(f'<text x="{x}" y="44" fill="#555555">{count} files, {len(new)} of them new</text>')
+        parts.append(
+            f'<text x="{x}" y="24" font-size="16" font-weight="bold" fill="#222222">{step}</text>'
+        )
+        parts.append(
+            f'<text x="{x}" y="44" fill="#555555">{count} files, {len(new)} of them new</text>'
+        )
         if index:
             parts.append(f'<text x="{x - 24}" y="24" font-size="16" fill="#999999">&#8594;</text>')
         for row, name in enumerate(new):
@@ -52,7 +57,9 @@ def main() -> None:
             colour = COLOURS.get(name.split("/")[0], "#444444")
             parts.append(f'<rect x="{x}" y="{y}" width="8" height="10" rx="2" fill="{colour}"/>')
             parts.append(f'<text x="{x + 13}" y="{y + 9}" fill="#222222">{escape(name)}</text>')
-    parts.append(f'<text x="{LEFT}" y="{height - 10}" fill="#555555">{len(seen)} files in all</text></svg>')
+    parts.append(
+        f'<text x="{LEFT}" y="{height - 10}" fill="#555555">{len(seen)} files in all</text></svg>'
+    )
     PICTURE.write_text("\n".join(parts) + "\n")
 
 

@@ -1,4 +1,7 @@
-"""Draw docs/figures/case-study.svg, the case study of LuMeng1993; run it with the repository's Python."""
+"""Draw docs/figures/case-study.svg, the case study of LuMeng1993.
+
+Run it with the repository's Python.
+"""
 
 from __future__ import annotations
 

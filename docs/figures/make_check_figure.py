@@ -1,4 +1,7 @@
-"""Draw docs/figures/check.png: the first screen of a check with two planted faults; needs Chromium."""
+"""Draw docs/figures/check.png: the first screen of a check with two planted faults.
+
+Needs Chromium.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,9 @@ from chromium import Browser, find_chromium  # noqa: E402 - the tests' own helpe
 
 
 def log(robot: md.Robot) -> md.Recording:
-    """Return a simulated log whose joint 4 has an offset, and whose joint 2 had its torque cut off."""
+    """Return a simulated log whose joint 4 has an offset, and whose joint 2 had its torque cut
+    off.
+    """
     t = np.arange(0.0, 20.0, 0.004)
     q, dq, ddq = md.trajectory.fourier(robot, seed=1, period=10.0)(t)
     tau = md.inverse_dynamics(robot, q, dq, ddq) + 2.0 * np.sign(dq)
@@ -38,7 +43,13 @@ def main() -> None:
         made = log(robot)
         names = [f"{signal}_{joint}" for signal in ("q", "tau") for joint in robot.joint_names]
         table = np.column_stack([made.t, made.q, made.tau])
-        np.savetxt(folder / "log.csv", table, delimiter=",", header=",".join(["time_s", *names]), comments="")
+        np.savetxt(
+            folder / "log.csv",
+            table,
+            delimiter=",",
+            header=",".join(["time_s", *names]),
+            comments="",
+        )
         page = md.check(robot, folder / "log.csv").report(folder / "check.html")
         with Browser(folder / "profile") as browser:
             browser.open(page, 1160)

@@ -21,16 +21,23 @@ class Drawing:
         self.parts: list[str] = []
 
     def line(
-        self, a: tuple[float, float], b: tuple[float, float], color: str = INK, width: float = 2, dash: str = ""
+        self,
+        a: tuple[float, float],
+        b: tuple[float, float],
+        color: str = INK,
+        width: float = 2,
+        dash: str = "",
     ) -> None:
         """Draw a straight line."""
         dashes = f' stroke-dasharray="{dash}"' if dash else ""
         self.parts.append(
-            f'<line x1="{a[0]:.1f}" y1="{a[1]:.1f}" x2="{b[0]:.1f}" y2="{b[1]:.1f}" stroke="{color}" '
-            f'stroke-width="{width}" stroke-linecap="round"{dashes}/>'
+            f'<line x1="{a[0]:.1f}" y1="{a[1]:.1f}" x2="{b[0]:.1f}" y2="{b[1]:.1f}" '
+            f'stroke="{color}" stroke-width="{width}" stroke-linecap="round"{dashes}/>'
         )
 
-    def arrow(self, a: tuple[float, float], b: tuple[float, float], color: str = INK, width: float = 2) -> None:
+    def arrow(
+        self, a: tuple[float, float], b: tuple[float, float], color: str = INK, width: float = 2
+    ) -> None:
         """Draw an arrow from a to b."""
         angle = math.atan2(b[1] - a[1], b[0] - a[0])
         size = 5 + 2 * width
@@ -44,7 +51,13 @@ class Drawing:
         self.parts.append(f'<polygon points="{points}" fill="{color}"/>')
 
     def circle(
-        self, c: tuple[float, float], r: float, fill: str = PAPER, color: str = INK, width: float = 2, dash: str = ""
+        self,
+        c: tuple[float, float],
+        r: float,
+        fill: str = PAPER,
+        color: str = INK,
+        width: float = 2,
+        dash: str = "",
     ) -> None:
         """Draw a circle."""
         dashes = f' stroke-dasharray="{dash}"' if dash else ""
@@ -53,10 +66,20 @@ class Drawing:
             f'stroke-width="{width}"{dashes}/>'
         )
 
-    def box(self, x: float, y: float, w: float, h: float, fill: str, color: str = "none", radius: float = 8) -> None:
+    def box(
+        self,
+        x: float,
+        y: float,
+        w: float,
+        h: float,
+        fill: str,
+        color: str = "none",
+        radius: float = 8,
+    ) -> None:
         """Draw a box with round corners."""
         self.parts.append(
-            f'<rect x="{x}" y="{y}" width="{w}" height="{h}" rx="{radius}" fill="{fill}" stroke="{color}"/>'
+            f'<rect x="{x}" y="{y}" width="{w}" height="{h}" rx="{radius}" fill="{fill}" '
+            f'stroke="{color}"/>'
         )
 
     def text(
@@ -72,15 +95,18 @@ class Drawing:
         """Write words."""
         weight = ' font-weight="600"' if bold else ""
         self.parts.append(
-            f'<text x="{x:.1f}" y="{y:.1f}" fill="{color}" font-size="{size}" text-anchor="{anchor}"{weight}>'
+            f'<text x="{x:.1f}" y="{y:.1f}" fill="{color}" font-size="{size}" '
+            f'text-anchor="{anchor}"{weight}>'
             f"{words}</text>"
         )
 
-    def hull(self, a: tuple[float, float], b: tuple[float, float], radius: float, fill: str) -> None:
+    def hull(
+        self, a: tuple[float, float], b: tuple[float, float], radius: float, fill: str
+    ) -> None:
         """Draw a thick rounded band from a to b."""
         self.parts.append(
-            f'<line x1="{a[0]:.1f}" y1="{a[1]:.1f}" x2="{b[0]:.1f}" y2="{b[1]:.1f}" stroke="{fill}" '
-            f'stroke-width="{2 * radius}" stroke-linecap="round"/>'
+            f'<line x1="{a[0]:.1f}" y1="{a[1]:.1f}" x2="{b[0]:.1f}" y2="{b[1]:.1f}" '
+            f'stroke="{fill}" stroke-width="{2 * radius}" stroke-linecap="round"/>'
         )
 
     def save(self, name: str) -> None:
@@ -90,7 +116,8 @@ class Drawing:
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" '
             f'width="{self.width}" height="{self.height}" role="img" font-family="sans-serif">\n'
             f"  <title>{self.title}</title>\n"
-            f'  <rect width="{self.width}" height="{self.height}" fill="{PAPER}"/>\n  {body}\n</svg>\n'
+            f'  <rect width="{self.width}" height="{self.height}" fill="{PAPER}"/>\n  {body}\n'
+            "</svg>\n"
         )
 
 
@@ -156,7 +183,15 @@ def r_and_s() -> None:
     y = 200
     xs = {1: 85, 2: 200, 3: 305, 4: 410, 5: 515, 6: 605, 7: 695}
     d.line((40, y), (720, y), INK, 5)
-    axes = {1: (30, -30), 2: (0, -52), 3: (28, -40), 4: (0, -52), 5: (44, -16), 6: (34, 34), 7: (0, -52)}
+    axes = {
+        1: (30, -30),
+        2: (0, -52),
+        3: (28, -40),
+        4: (0, -52),
+        5: (44, -16),
+        6: (34, 34),
+        7: (0, -52),
+    }
     kinds = "PRPRRPR"
     for k, kind in enumerate(kinds, 1):
         x = xs[k]
@@ -184,15 +219,34 @@ def r_and_s() -> None:
         color = SOFT if k == 1 else GREEN if k < 5 else BLUE
         for i, words in enumerate(lines):
             d.text(xs[k], 272 + 20 * i, words, color, 12)
-    d.text(380, 28, "arrows are joint axes; below each joint, what the motion can show of its composite body", SOFT, 13)
+    d.text(
+        380,
+        28,
+        "arrows are joint axes; below each joint, what the motion can show of its composite body",
+        SOFT,
+        13,
+    )
     d.save("r-and-s.svg")
 
 
 def tree() -> None:
     """Two branches on one stem: the rule goes along each path."""
     d = Drawing(760, 320, "On a tree the rule goes along the path from the base to each joint")
-    base, one, left, left2, right, right2 = (380, 295), (380, 225), (270, 155), (170, 90), (490, 155), (600, 105)
-    for a, b in ((one, left), (left, (120, 55)), (one, right), (right, right2), (right2, (655, 80))):
+    base, one, left, left2, right, right2 = (
+        (380, 295),
+        (380, 225),
+        (270, 155),
+        (170, 90),
+        (490, 155),
+        (600, 105),
+    )
+    for a, b in (
+        (one, left),
+        (left, (120, 55)),
+        (one, right),
+        (right, right2),
+        (right2, (655, 80)),
+    ):
         d.hull(a, b, 26, GREY_FILL)
     for a, b in ((left, left2), (left2, (120, 55))):
         d.hull(a, b, 18, GREEN_FILL)
@@ -231,7 +285,9 @@ def tree() -> None:
 
 def meeting_point() -> None:
     """Without gravity a wrist whose axes meet shows its inertia about that point only."""
-    d = Drawing(760, 260, "Axes that meet in one point P, and the height h of a frame's origin above it")
+    d = Drawing(
+        760, 260, "Axes that meet in one point P, and the height h of a frame's origin above it"
+    )
     P = (200, 140)
     for angle, name in ((math.pi / 2, "axis 1"), (0.35, "axis 2")):
         dx, dy = 105 * math.cos(angle), -105 * math.sin(angle)

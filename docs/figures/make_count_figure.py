@@ -1,12 +1,14 @@
-"""Write the tables of docs/operation-counts.md and the growth figure; run it with the repository's Python.
+"""Write the tables of docs/operation-counts.md and the growth figure.
 
-Everything between the markers `<!-- counts -->` and `<!-- /counts -->` of the page is made here. A number in the page
-that is not made here is a reference, with its source.
+Run it with the repository's Python. Everything between the markers `<!-- counts -->` and
+`<!-- /counts -->` of the page is made here. A number in the page that is not made here is a
+reference, with its source.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 from minidyn.app.casestudies.lin_fang_1999 import PRINTED
@@ -14,34 +16,39 @@ from minidyn.base.minimal_program import recorded_function
 from minidyn.base.virtual_links import generic_chain, rigid_chain
 from minidyn.formats.load import load
 from minidyn.model.robot import Robot
-from minidyn.papers.operation_count import formulation_lines, moment_lines, operation_count, paper_count, total
+from minidyn.papers.operation_count import (
+    formulation_lines,
+    moment_lines,
+    operation_count,
+    paper_count,
+    total,
+)
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "operation-counts.md"
-RIGHT = math.pi / 2
 SIZES = range(2, 13)
 TYPE_2 = range(4, 12)
 COLOURS = {1: "#0072b2", 2: "#d55e00", 3: "#cc79a7", 4: "#009e73", 5: "#56b4e9"}
 
 
 def geometries() -> dict[str, Robot]:
-    """The geometries of the references."""
-    k = [0.1 * i for i in range(6)]
+    """The robots of the page: those that `minidyn count` counts.
+
+    The generic 6R is `minidyn count rx90 --generic`.
+    """
     return {
-        "generic 6R": Robot.from_mdh("RRRRRR", [0.5 + x for x in k], [0.3 + x for x in k], [0.2 + x for x in k]),
-        "PUMA 560": Robot.from_mdh(
-            "RRRRRR",
-            [0, -RIGHT, 0, -RIGHT, RIGHT, -RIGHT],
-            [0, 0, 0.4318, 0.0203, 0, 0],
-            [0, 0, 0.15005, 0.4318, 0, 0],
-        ),
+        "generic 6R": generic_chain(load("rx90")),
+        "PUMA 560": load("puma560"),
         "Stanford arm": load("stanford"),
         "RX-90": load("rx90"),
     }
 
 
 REFERENCES = {
-    ("generic 6R", "inertia_matrix"): ("330 M 260 A, straightforward; printed 407 M 301 A", "LinFang1999, ERRATA C"),
+    ("generic 6R", "inertia_matrix"): (
+        "330 M 260 A, straightforward; printed 407 M 301 A",
+        "LinFang1999, ERRATA C",
+    ),
     ("PUMA 560", "inertia_matrix"): ("139 M 125 A", "ERRATA C"),
     ("Stanford arm", "inertia_matrix"): ("95 M 94 A", "ERRATA C"),
     ("RX-90", "inertia_matrix"): ("195 M 133 A", "SYMORO"),
@@ -72,7 +79,10 @@ def customised() -> list[str]:
 def every_function() -> list[str]:
     """All functions of all geometries."""
     whats = ("inertia_matrix", "inverse_dynamics", "gravity_torque", "velocity_torque")
-    rows = [[name, *(text(operation_count(robot, what)) for what in whats)] for name, robot in geometries().items()]
+    rows = [
+        [name, *(text(operation_count(robot, what)) for what in whats)]
+        for name, robot in geometries().items()
+    ]
     return table(["robot", *whats], rows)
 
 
@@ -100,8 +110,12 @@ def paper_tables() -> list[str]:
                 counted = text(total(moment_lines(joints)))
             else:
                 counted = text(paper_count(joints, int(entry.row)))
-            rows.append([entry.table, entry.row, entry.joints, n, counted, text(entry.at(n)), entry.erratum])
-    return table(["table", "formulation", "type", "n", "sum of lines", "printed polynomial", "erratum"], rows)
+            rows.append(
+                [entry.table, entry.row, entry.joints, n, counted, text(entry.at(n)), entry.erratum]
+            )
+    return table(
+        ["table", "formulation", "type", "n", "sum of lines", "printed polynomial", "erratum"], rows
+    )
 
 
 def growth() -> tuple[list[str], dict[int, list[int]]]:
@@ -117,12 +131,19 @@ def growth() -> tuple[list[str], dict[int, list[int]]]:
             row.append(text(counts))
         row.append(text(paper_count("R" * n, 1)))
         rows.append(row)
-    head = ["n", *(f"formulation {number}" for number in COLOURS), "formulation 1 as the paper counts"]
+    head = [
+        "n",
+        *(f"formulation {number}" for number in COLOURS),
+        "formulation 1 as the paper counts",
+    ]
     return table(head, rows), totals
 
 
 def type_2() -> tuple[list[str], dict[str, tuple[str, str, list[int]]]]:
-    """Formulations 1 and 2 of RRPR...R as the paper counts and as programs: the table, and lines for the figure."""
+    """Formulations 1 and 2 of RRPR...R as the paper counts and as programs.
+
+    The table, and lines for the figure.
+    """
     rows: list[list[object]] = []
     lines: dict[str, tuple[str, str, list[int]]] = {
         f"formulation {k}, {way}": (COLOURS[k], dashes, [])
@@ -134,7 +155,8 @@ def type_2() -> tuple[list[str], dict[str, tuple[str, str, list[int]]]]:
         robot = Robot.from_mdh(joints)
         counts = {f"formulation {k}, as the paper counts": paper_count(joints, k) for k in (1, 2)}
         counts |= {
-            f"formulation {k}, executed": operation_count(robot, formulation=k, customised=False) for k in (1, 2)
+            f"formulation {k}, executed": operation_count(robot, formulation=k, customised=False)
+            for k in (1, 2)
         }
         for label, each in counts.items():
             lines[label][2].append(sum(each))
@@ -159,25 +181,34 @@ def figure(title: str, sizes: range, lines: dict[str, tuple[str, str, list[int]]
         return height - bottom - count / most * (height - bottom - top)
 
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" '
-        'font-size="12">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        'font-family="sans-serif" font-size="12">',
         f"<title>{title}</title>",
         f'<rect width="{width}" height="{height}" fill="white"/>',
     ]
     for tick in range(0, most + 1, 500):
-        parts.append(f'<line x1="{left}" x2="{width - right}" y1="{y(tick):.1f}" y2="{y(tick):.1f}" stroke="#ddd"/>')
+        parts.append(
+            f'<line x1="{left}" x2="{width - right}" y1="{y(tick):.1f}" y2="{y(tick):.1f}" '
+            'stroke="#ddd"/>'
+        )
         parts.append(f'<text x="{left - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick}</text>')
     for n in sizes:
-        parts.append(f'<text x="{x(n):.1f}" y="{height - bottom + 18}" text-anchor="middle">{n}</text>')
+        parts.append(
+            f'<text x="{x(n):.1f}" y="{height - bottom + 18}" text-anchor="middle">{n}</text>'
+        )
     last = sorted(totals, key=lambda label: -totals[label][-1])
     place = y(totals[last[0]][-1]) - 4
     for label in last:
         colour, dashes, values = lines[label]
         points = " ".join(f"{x(n):.1f},{y(count):.1f}" for n, count in zip(sizes, values))
-        style = f'fill="none" stroke="{colour}" stroke-width="2"' + (f' stroke-dasharray="{dashes}"' if dashes else "")
+        style = f'fill="none" stroke="{colour}" stroke-width="2"' + (
+            f' stroke-dasharray="{dashes}"' if dashes else ""
+        )
         parts.append(f'<polyline points="{points}" {style}/>')
         place = max(place, y(values[-1]) + 4)
-        parts.append(f'<text x="{width - right + 8}" y="{place:.1f}" fill="{colour}">{label}</text>')
+        parts.append(
+            f'<text x="{width - right + 8}" y="{place:.1f}" fill="{colour}">{label}</text>'
+        )
         place += 15
     middle = (left + width - right) / 2
     parts.append(f'<text x="{middle}" y="{height - 10}" text-anchor="middle">joints n</text>')
@@ -186,23 +217,25 @@ def figure(title: str, sizes: range, lines: dict[str, tuple[str, str, list[int]]
     return "\n".join([*parts, "</svg>", ""])
 
 
+def sections() -> dict[str, Callable[[], list[str]]]:
+    """The tables of the robots by their headings."""
+    return {
+        "Against references": customised,
+        "All functions": every_function,
+        "Formulations 1 to 6 of the inertia matrix": by_formulation,
+    }
+
+
 def main() -> None:
     """Write the page's tables and the figure."""
     grown, totals = growth()
     claimed, claim_lines = type_2()
     made = [
-        "### Against references",
-        "",
-        *customised(),
-        "",
-        "### All functions",
-        "",
-        *every_function(),
-        "",
-        "### Formulations 1 to 6 of the inertia matrix",
-        "",
-        *by_formulation(),
-        "",
+        *(
+            line
+            for heading, lines in sections().items()
+            for line in (f"### {heading}", "", *lines(), "")
+        ),
         "### Growth with the number of joints, general geometry, rotational joints",
         "",
         *grown,
@@ -220,7 +253,9 @@ def main() -> None:
     _, after = rest.split("<!-- /counts -->")
     PAGE.write_text(before + "<!-- counts -->\n" + "\n".join(made) + "<!-- /counts -->" + after)
     title = "Operations of the inertia matrix of n rotational joints in general geometry"
-    grown_lines = {f"formulation {number}": (COLOURS[number], "", values) for number, values in totals.items()}
+    grown_lines = {
+        f"formulation {number}": (COLOURS[number], "", values) for number, values in totals.items()
+    }
     (HERE / "operation-growth.svg").write_text(figure(title, SIZES, grown_lines))
     title = "Operations of the inertia matrix of RRPR...R in general geometry"
     (HERE / "operation-type-2.svg").write_text(figure(title, TYPE_2, claim_lines))

@@ -1,4 +1,7 @@
-"""The figure of docs/excitation.md: a designed motion of the panda arm, within its limits, and the predicted errors."""
+"""The figure of docs/excitation.md.
+
+A designed motion of the panda arm, within its limits, and the predicted errors.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +33,22 @@ def main() -> None:
         axis.set_ylabel(f"{name} over limit")
         axis.axhline(1.0, color="#5b5b5b", linewidth=0.7, linestyle=":")
         axis.axhline(-1.0, color="#5b5b5b", linewidth=0.7, linestyle=":")
-    axes[0].legend(ncols=7, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, 1.22), frameon=False)
+    axes[0].legend(
+        ncols=7, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, 1.22), frameon=False
+    )
     axes[1].set_xlabel("time, s")
     random = md.trajectory.fourier(robot, seed=1, period=20.0)
-    Y = md.base_regressor(robot, *random(np.arange(2000) / 100), base=made.base).reshape(-1, made.base.rank) / 0.3
+    Y = (
+        md.base_regressor(robot, *random(np.arange(2000) / 100), base=made.base).reshape(
+            -1, made.base.rank
+        )
+        / 0.3
+    )
     before = np.sqrt(np.diag(np.linalg.inv(Y.T @ Y)))
     order = np.argsort(made.std)
-    axes[2].semilogy(before[order], "o", markersize=3, color="#b4bec8", label="a random motion within the limits")
+    axes[2].semilogy(
+        before[order], "o", markersize=3, color="#b4bec8", label="a random motion within the limits"
+    )
     axes[2].semilogy(made.std[order], "o", markersize=3, color="#1b62b0", label="the designed one")
     axes[2].set_ylabel("predicted std")
     axes[2].set_xlabel("base parameters")

@@ -16,7 +16,15 @@ def main() -> None:
     robot = md.load("puma4")
     law = md.control.computed_torque(robot, rate=10)
     fit, test = (
-        md.simulate(robot, law, md.trajectory.fourier(robot, seed=seed), 6.0, noise=1e-5, torque_noise=0.05, seed=seed)
+        md.simulate(
+            robot,
+            law,
+            md.trajectory.fourier(robot, seed=seed),
+            6.0,
+            noise=1e-5,
+            torque_noise=0.05,
+            seed=seed,
+        )
         for seed in (1, 2)
     )
     estimate = md.identify(robot, fit, friction=(), rotor_inertia=False)

@@ -31,12 +31,18 @@ def main() -> None:
         if change is not None:
             times.append(run.t[part][-1])
             load = change.load
-            found.append((load.settings["unconstrained"][9], load.std["mass"], *load.com, *load.std["com"]))
+            found.append(
+                (load.settings["unconstrained"][9], load.std["mass"], *load.com, *load.std["com"])
+            )
     t, values = np.array(times), np.array(found)
     figure, axes = plt.subplots(2, 1, figsize=(9.0, 4.8), layout="constrained", sharex=True)
-    figure.suptitle(f"{MASS:g} kg picked up after 1 s by a panda arm; friction 10 % off", fontsize=11)
+    figure.suptitle(
+        f"{MASS:g} kg picked up after 1 s by a panda arm; friction 10 % off", fontsize=11
+    )
     low, high = (values[:, 0] + k * values[:, 1] for k in (-2, 2))
-    axes[0].fill_between(t, low, high, color=COLOURS[0], alpha=0.2, linewidth=0, label="two standard deviations")
+    axes[0].fill_between(
+        t, low, high, color=COLOURS[0], alpha=0.2, linewidth=0, label="two standard deviations"
+    )
     axes[0].plot(t, values[:, 0], color=COLOURS[0], label="mass found")
     axes[0].axhline(MASS, color="#5b5b5b", linestyle="--", linewidth=0.9, label="true")
     axes[0].axvline(1.0, color=COLOURS[4], linewidth=0.9)

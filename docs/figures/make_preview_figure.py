@@ -29,7 +29,8 @@ def main() -> None:
         with Browser(folder / "profile") as browser:
             browser.open(made.preview(folder / "preview.html"), 1060)
             browser.evaluate(
-                "(() => { const s = document.getElementById('time'); s.value = 2; s.dispatchEvent(new Event('input'));"
+                "(() => { const s = document.getElementById('time'); s.value = 2; "
+                "s.dispatchEvent(new Event('input'));"
                 "document.getElementById('capsules').click(); })()"
             )
             (HERE / "preview.png").write_bytes(browser.screenshot("#motion"))

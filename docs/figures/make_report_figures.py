@@ -1,6 +1,6 @@
-"""Draw docs/figures/report*.png and compare-estimates.png: parts of pages as a browser shows them; needs Chromium.
+"""Draw docs/figures/report*.png and compare-estimates.png: parts of pages as a browser shows them.
 
-The report is the demo's, the comparison that of both halves of the UR10's log.
+Needs Chromium. The report is the demo's, the comparison that of both halves of the UR10's log.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ def main() -> None:
             # one picture for the README: verdict and a joint's torque
             browser.evaluate(
                 "(() => { const figure = document.querySelector('.linked');"
-                "document.querySelector('#torque').replaceChildren(document.querySelector('#torque h2'), figure);"
+                "document.querySelector('#torque').replaceChildren(document.querySelector('#torque h2'), figure);"  # noqa: E501
                 "[...figure.querySelectorAll('.series')].slice(1).forEach(one => one.remove());"
-                "document.querySelectorAll('section:not(#summary):not(#torque)').forEach(one => one.remove());"
+                "document.querySelectorAll('section:not(#summary):not(#torque)').forEach(one => "
+                "one.remove());"
                 "document.querySelector('footer').remove(); })()"
             )
             (HERE / "report.png").write_bytes(browser.screenshot("body"))
@@ -56,7 +57,9 @@ def _comparison(folder: Path) -> Path:
     log = md.read_recording(next((folder / "ur10").glob("*.csv")), robot)
     for name, half in (("first", log[: len(log) // 2]), ("second", log[len(log) // 2 :])):
         md.identify(robot, half).save(folder / f"{name} half.json")
-    return md.compare_estimates(folder / "first half.json", folder / "second half.json").report(folder / "both.html")
+    return md.compare_estimates(folder / "first half.json", folder / "second half.json").report(
+        folder / "both.html"
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Draw the figures of the pages on theory and results; run it with the repository's Python.
 
-Every line is computed here by minidyn, from the measured log of `minidyn example ur10` or a built-in robot, or read
-from a table of the page that shows the figure.
+Every line is computed here by minidyn, from the measured log of `minidyn example ur10` or a
+built-in robot, or read from a table of the page that shows the figure.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ LOG = ROOT / "src" / "minidyn" / "app" / "examples" / "ur10" / "log.csv"
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a8a8a"
 
 
-def panels(columns: int, height: float = 3.2, rows: int = 1, **options: Any) -> tuple[Figure, list[Axes]]:
+def panels(
+    columns: int, height: float = 3.2, rows: int = 1, **options: Any
+) -> tuple[Figure, list[Axes]]:
     """A figure and its panels, quiet axes."""
     figure = Figure(figsize=(9, height), layout="constrained")
     axes = list(figure.subplots(rows, columns, squeeze=False, **options).ravel())
@@ -62,7 +64,11 @@ def notation() -> Figure:
     axis.set_ylim(-0.4, 3.2)
 
     def arrow(
-        tail: tuple[float, float], head: tuple[float, float], colour: str, text: str, at: tuple[float, float]
+        tail: tuple[float, float],
+        head: tuple[float, float],
+        colour: str,
+        text: str,
+        at: tuple[float, float],
     ) -> None:
         axis.annotate("", head, tail, arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 1.8})
         axis.text(*at, text, color=colour, fontsize=12, ha="center", va="center")
@@ -79,7 +85,8 @@ def notation() -> Figure:
     axis.text(
         0.5,
         -0.2,
-        "T = Tx(a) Rx(α) Tz(d) Rz(θ): α turns z about x, θ turns x about z and is the joint's own motion",
+        "T = Tx(a) Rx(α) Tz(d) Rz(θ): α turns z about x, θ turns x about z and is the joint's own "
+        "motion",
         fontsize=10,
     )
     return figure
@@ -95,7 +102,9 @@ def dynamics() -> Figure:
     every = md.inverse_dynamics(rigid, run.q, run.dq, run.ddq)[:, joint]
     drive = md.inverse_dynamics(model, run.q, run.dq, run.ddq)[:, joint] - every
     figure, (axis,) = panels(1)
-    axis.plot(run.t, np.asarray(run.tau)[:, joint], color=GREY, linewidth=3, alpha=0.5, label="measured")
+    axis.plot(
+        run.t, np.asarray(run.tau)[:, joint], color=GREY, linewidth=3, alpha=0.5, label="measured"
+    )
     parts = (
         ("gravity", gravity, BLUE),
         ("inertia", every - speed - gravity, ORANGE),
@@ -117,7 +126,9 @@ def regressors() -> Figure:
     figure, (axis,) = panels(1, 2.8)
     axis.grid(visible=False)
     drawn = axis.imshow(np.log10(np.maximum(size, 1e-4)), aspect="auto", cmap="viridis")
-    axis.set_xticks(range(len(robot.parameter_names)), robot.parameter_names, rotation=90, fontsize=5.5)
+    axis.set_xticks(
+        range(len(robot.parameter_names)), robot.parameter_names, rotation=90, fontsize=5.5
+    )
     axis.set_yticks(range(robot.n), [f"torque {k + 1}" for k in range(robot.n)], fontsize=8)
     figure.colorbar(drawn, label="log10 of the rms")
     return figure
@@ -144,7 +155,13 @@ def recordings() -> Figure:
     raw = md.Recording(t, q + 2e-5 * rng.normal(size=q.shape), tau, joint_names=robot.joint_names)
     run = md.prepare(robot, raw)
     figure, (left, right) = panels(2)
-    left.plot(t, np.gradient(raw.q[:, joint], t), color=GREY, linewidth=0.7, label="differences of the raw positions")
+    left.plot(
+        t,
+        np.gradient(raw.q[:, joint], t),
+        color=GREY,
+        linewidth=0.7,
+        label="differences of the raw positions",
+    )
     left.plot(run.t, np.asarray(run.dq)[:, joint], color=BLUE, linewidth=1.4, label="prepared")
     left.plot(t, dq[:, joint], color=ORANGE, linewidth=1.0, linestyle="--", label="true")
     right.plot(t, tau[:, joint], color=GREY, linewidth=0.7, label="measured")
@@ -162,10 +179,25 @@ def identification() -> Figure:
     figure, axes = panels(1, 5.0, rows=3, sharex=True)
     for axis, joint in zip(axes, (0, 2, 4)):
         name = log().joint_names[joint]
-        axis.plot(tested.t, tested.measured[:, joint], color=GREY, linewidth=3, alpha=0.5, label="measured")
+        axis.plot(
+            tested.t,
+            tested.measured[:, joint],
+            color=GREY,
+            linewidth=3,
+            alpha=0.5,
+            label="measured",
+        )
         axis.plot(tested.t, tested.predicted[:, joint], color=BLUE, linewidth=1.0, label="model")
-        axis.plot(tested.t, tested.residual[:, joint], color=ORANGE, linewidth=0.8, label="measured - model")
-        axis.set_ylabel(f"{name}\n{100 * tested.per_joint[name]['relative_error']:.1f} %, N m", fontsize=8)
+        axis.plot(
+            tested.t,
+            tested.residual[:, joint],
+            color=ORANGE,
+            linewidth=0.8,
+            label="measured - model",
+        )
+        axis.set_ylabel(
+            f"{name}\n{100 * tested.per_joint[name]['relative_error']:.1f} %, N m", fontsize=8
+        )
     axes[0].legend(frameon=False, fontsize=8, ncols=3, loc="upper right")
     axes[-1].set_xlabel("time, s")
     return figure
@@ -175,14 +207,28 @@ def estimators() -> Figure:
     """Some parameters by several estimators, each with its own 95 % interval."""
     figure, (axis,) = panels(1)
     names: tuple[str, ...] = ()
-    for place, (method, colour) in enumerate((("ols", ORANGE), ("wls", BLUE), ("irls", GREEN), ("iv", PURPLE))):
+    for place, (method, colour) in enumerate(
+        (("ols", ORANGE), ("wls", BLUE), ("irls", GREEN), ("iv", PURPLE))
+    ):
         found = md.identify(
-            "ur10", log()[:2409], method=method, consistent=False, friction=("viscous", "coulomb", "offset")
+            "ur10",
+            log()[:2409],
+            method=method,
+            consistent=False,
+            friction=("viscous", "coulomb", "offset"),
         )
         names = names or tuple(name for name in found.names if name.startswith(("Fv", "Fc")))
         index = [found.names.index(name) for name in names]
         at = np.arange(len(names)) + 0.16 * (place - 1.5)
-        axis.errorbar(at, found.beta[index], 1.96 * found.std[index], fmt="o", markersize=3, color=colour, label=method)
+        axis.errorbar(
+            at,
+            found.beta[index],
+            1.96 * found.std[index],
+            fmt="o",
+            markersize=3,
+            color=colour,
+            label=method,
+        )
     axis.set_xticks(range(len(names)), names, fontsize=8)
     axis.set_ylabel("viscous (N m s/rad) and\nCoulomb friction (N m)")
     axis.legend(frameon=False, fontsize=9, ncols=4)
@@ -190,16 +236,25 @@ def estimators() -> Figure:
 
 
 def friction() -> Figure:
-    """Friction over speed: what the model has, and what is left of the measured torque without it."""
+    """Friction over speed.
+
+    What the model has, and what is left of the measured torque without it.
+    """
     model, run = fitted().robot, md.prepare("ur10", log(), cutoff=20.0)
     bare = model.with_drives(friction=())
     left = np.asarray(run.tau) - md.inverse_dynamics(bare, run.q, run.dq, run.ddq)
-    whole = md.inverse_dynamics(model, run.q, run.dq, run.ddq) - md.inverse_dynamics(bare, run.q, run.dq, run.ddq)
+    whole = md.inverse_dynamics(model, run.q, run.dq, run.ddq) - md.inverse_dynamics(
+        bare, run.q, run.dq, run.ddq
+    )
     figure, axes = panels(3)
     for axis, joint in zip(axes, (0, 1, 3)):
         speed = np.asarray(run.dq)[::10, joint]
-        axis.plot(speed, left[::10, joint], ".", markersize=2, color=GREY, label="measured - rigid model")
-        axis.plot(speed, whole[::10, joint], ".", markersize=2, color=BLUE, label="friction of the model")
+        axis.plot(
+            speed, left[::10, joint], ".", markersize=2, color=GREY, label="measured - rigid model"
+        )
+        axis.plot(
+            speed, whole[::10, joint], ".", markersize=2, color=BLUE, label="friction of the model"
+        )
         axis.set(xlabel="speed, rad/s", title=run.joint_names[joint])
     axes[0].set_ylabel("torque, N m")
     axes[0].legend(frameon=False, fontsize=8, markerscale=5)
@@ -208,7 +263,9 @@ def friction() -> Figure:
 
 def essential() -> Figure:
     """Error over the number of parameters that are left."""
-    plain = md.identify("ur10", log()[:2409], consistent=False, friction=("viscous", "coulomb", "offset"))
+    plain = md.identify(
+        "ur10", log()[:2409], consistent=False, friction=("viscous", "coulomb", "offset")
+    )
     found = md.essential(plain, log()[:2409])
     counts = [len(plain.beta), *(step.parameters for step in found.steps)]
     figure, (axis,) = panels(1)
@@ -242,7 +299,10 @@ def consistency() -> Figure:
 
 
 def _smallest(link: Any) -> float:
-    """Positive where the ten numbers belong to a body: the pseudo-inertia [½tr(I)1 - I, mc; mcᵀ, m] is definite."""
+    """Positive where the ten numbers belong to a body.
+
+    The pseudo-inertia [½tr(I)1 - I, mc; mcᵀ, m] is definite.
+    """
     xx, xy, xz, yy, yz, zz, mx, my, mz, m = link.parameters
     inertia = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
     J = np.zeros((4, 4))
@@ -284,7 +344,9 @@ def validation() -> Figure:
         whole = np.correlate(residual, residual, "full")[len(residual) - 1 :]
         right.plot(np.arange(200) * 8e-3, whole[:200] / whole[0], color=colour)
     x = np.linspace(-4, 4, 200)
-    left.plot(x, np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi), color=GREY, linestyle="--", label="normal")
+    left.plot(
+        x, np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi), color=GREY, linestyle="--", label="normal"
+    )
     left.set(xlabel="residual over its standard deviation", ylabel="density")
     right.set(xlabel="lag, s", ylabel="autocorrelation")
     left.legend(frameon=False, fontsize=8)
@@ -317,10 +379,14 @@ def comparison() -> Figure:
 def benchmarks() -> Figure:
     """Times of the benchmark's own table, the first robot, in cache."""
     text = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
-    row = r"^\| ([a-z ]*(?:matrix|dynamics|regressor)) \| ([\d.]+) \| [\d.-]+ \| ([\d.]+) \| [\d.]+x"
+    row = (
+        r"^\| ([a-z ]*(?:matrix|dynamics|regressor)) \| ([\d.]+) \| [\d.-]+ \| ([\d.]+) \| [\d.]+x"
+    )
     found = re.findall(row, text, re.MULTILINE)[:5]
     figure, (axis,) = panels(1)
-    for place, (label, column, colour) in enumerate((("minidyn", 1, BLUE), ("C of CasADi, gcc -O3", 2, GREY))):
+    for place, (label, column, colour) in enumerate(
+        (("minidyn", 1, BLUE), ("C of CasADi, gcc -O3", 2, GREY))
+    ):
         at = np.arange(len(found)) + 0.35 * (place - 0.5)
         axis.bar(at, [float(cells[column]) for cells in found], 0.33, color=colour, label=label)
     axis.set_xticks(range(len(found)), [cells[0] for cells in found], fontsize=8)
@@ -331,7 +397,17 @@ def benchmarks() -> Figure:
 
 
 FIGURES: tuple[Callable[[], Figure], ...] = (
-    *(notation, dynamics, regressors, base_parameters, recordings, identification, estimators, friction, essential),
+    *(
+        notation,
+        dynamics,
+        regressors,
+        base_parameters,
+        recordings,
+        identification,
+        estimators,
+        friction,
+        essential,
+    ),
     *(rank_evidence, consistency, one_joint, validation, comparing_methods, comparison, benchmarks),
 )
 

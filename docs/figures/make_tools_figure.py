@@ -1,4 +1,7 @@
-"""The figure of docs/tools.md: errors of mass and centre over the number of poses, and what is stated of them."""
+"""The figure of docs/tools.md.
+
+Errors of mass and centre over the number of poses, and what is stated of them.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +29,41 @@ def main() -> None:
             truth = drawn(rng)
             found = md.identify_tool(log_of(robot, rng, poses, 0.0, truth), robot)
             true = md.Payload(0.0, truth[0])
-            mass[:, row, seed] = 100 * abs(found.mass - true.mass) / true.mass, 100 * found.std["mass"] / true.mass
+            mass[:, row, seed] = (
+                100 * abs(found.mass - true.mass) / true.mass,
+                100 * found.std["mass"] / true.mass,
+            )
             error = np.sqrt(np.mean((found.com - true.com) ** 2))
             centre[:, row, seed] = 1e3 * error, 1e3 * np.sqrt(np.mean(found.std["com"] ** 2))
     figure, axes = plt.subplots(1, 2, figsize=(9.0, 3.4), layout="constrained")
-    for axis, values, name, goal in ((axes[0], mass, "mass, %", 1.0), (axes[1], centre, "centre of mass, mm", 2.0)):
+    for axis, values, name, goal in (
+        (axes[0], mass, "mass, %", 1.0),
+        (axes[1], centre, "centre of mass, mm", 2.0),
+    ):
         for row, poses in enumerate(numbers):
             label = "errors" if row == 0 else None
-            axis.plot(np.full(runs, poses), values[0, row], "o", markersize=3, color=COLOURS[0], alpha=0.4, label=label)
-        axis.plot(numbers, np.sqrt(np.mean(values[0] ** 2, axis=1)), color=COLOURS[0], label="root mean square")
-        axis.plot(numbers, np.sqrt(np.mean(values[1] ** 2, axis=1)), "--", color=COLOURS[1], label="stated deviation")
+            axis.plot(
+                np.full(runs, poses),
+                values[0, row],
+                "o",
+                markersize=3,
+                color=COLOURS[0],
+                alpha=0.4,
+                label=label,
+            )
+        axis.plot(
+            numbers,
+            np.sqrt(np.mean(values[0] ** 2, axis=1)),
+            color=COLOURS[0],
+            label="root mean square",
+        )
+        axis.plot(
+            numbers,
+            np.sqrt(np.mean(values[1] ** 2, axis=1)),
+            "--",
+            color=COLOURS[1],
+            label="stated deviation",
+        )
         axis.axhline(goal, color="#5b5b5b", linewidth=0.8, linestyle=":")
         axis.set_xlabel("poses")
         axis.set_ylabel(name)

@@ -1,4 +1,7 @@
-"""The figure of docs/watching.md: a push on a panda arm, the external torques that the observer sees, and its event."""
+"""The figure of docs/watching.md.
+
+A push on a panda arm, the external torques that the observer sees, and its event.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +29,31 @@ def main() -> None:
     push = md.Push(2.0, 0.3, force)
     run = md.simulate(robot, law, motion, 4.0, torque_noise=measured.NOISE, push=push)
     seen = watcher.watch(run)
-    run, seen = run.thinned(5), replace(seen, torque=seen.torque[::5], threshold=seen.threshold[::5])
+    run, seen = (
+        run.thinned(5),
+        replace(seen, torque=seen.torque[::5], threshold=seen.threshold[::5]),
+    )
     shown = (0, 1, 3)
-    figure, axes = plt.subplots(len(shown) + 1, 1, figsize=(9.0, 6.4), layout="constrained", sharex=True)
+    figure, axes = plt.subplots(
+        len(shown) + 1, 1, figsize=(9.0, 6.4), layout="constrained", sharex=True
+    )
     figure.suptitle("15 N at the flange of a panda arm for 0.3 s; friction 10 % off", fontsize=11)
-    external = np.where(((run.t >= 2.0) & (run.t < 2.3))[:, None], force @ md.jacobian(robot, run.q)[:, 3:, :], 0.0)
+    external = np.where(
+        ((run.t >= 2.0) & (run.t < 2.3))[:, None], force @ md.jacobian(robot, run.q)[:, 3:, :], 0.0
+    )
     for axis, j in zip(axes, shown):
         level = seen.threshold[:, j]
-        axis.fill_between(run.t, -level, level, color=COLOURS[0], alpha=0.2, linewidth=0, label="threshold")
-        axis.plot(run.t, external[:, j], color="#5b5b5b", linewidth=0.9, linestyle="--", label="true external torque")
+        axis.fill_between(
+            run.t, -level, level, color=COLOURS[0], alpha=0.2, linewidth=0, label="threshold"
+        )
+        axis.plot(
+            run.t,
+            external[:, j],
+            color="#5b5b5b",
+            linewidth=0.9,
+            linestyle="--",
+            label="true external torque",
+        )
         axis.plot(run.t, seen.torque[:, j], color=COLOURS[1], linewidth=0.9, label="observed")
         axis.set_ylabel(f"joint {j + 1}, N m")
         for event in seen.events:

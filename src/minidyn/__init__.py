@@ -1,8 +1,8 @@
 """minidyn: true dynamic models of robot arms.
 
-The public names stand in `__init__.pyi`. Importing this module does nothing but read that list: each name is fetched
-from where it lives when it is first used, so that importing is quick and heavy libraries load only where they are
-needed.
+The public names stand in `__init__.pyi`. Importing this module does nothing but read that list:
+each name is fetched from where it lives when it is first used, so that importing is quick and heavy
+libraries load only where they are needed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from typing import Any
 __version__ = "0.1.0"
 
 _LINE = re.compile(r"^from (\S+) import (\w+) as (\w+)$", re.MULTILINE)
-_STUB = Path(__file__).with_name("__init__.pyi").read_text(encoding="utf-8").partition("# modules\n")
+_STUB = (
+    Path(__file__).with_name("__init__.pyi").read_text(encoding="utf-8").partition("# modules\n")
+)
 
 _WHERE = {name: f"{module}:{attribute}" for module, attribute, name in _LINE.findall(_STUB[0])}
 """Where each public name lives: module and attribute."""

@@ -1,7 +1,9 @@
-"""Results for the eye: tables in notebooks and as pandas frames, figures by matplotlib, a bar for long calls.
+"""Results for the eye.
 
-Names come from files and are not trusted: all markup is made by :func:`tag`, which escapes what it is given; only
-:class:`Html`, which `tag` returns, passes unchanged. matplotlib, pandas and rich are imported when they are needed.
+Tables in notebooks and as pandas frames, figures by matplotlib, a bar for long calls. Names come
+from files and are not trusted: all markup is made by :func:`tag`, which escapes what it is given;
+only :class:`Html`, which `tag` returns, passes unchanged. matplotlib, pandas and rich are imported
+when they are needed.
 """
 
 from __future__ import annotations
@@ -34,9 +36,17 @@ if TYPE_CHECKING:
 
 COLOURS = ("#2a6fbb", "#c8553d", "#3d8c57", "#8a5fb5", "#b8860b", "#4f6d7a", "#a23b72", "#5b5b5b")
 MEASURED, MODEL, RESIDUAL, PRIOR = "#b4bec8", "#1b62b0", "#b8500b", "#7a4fa3"
-"""Colours of what was measured, the model, their difference and the prior: as in the report (pages/style.css)."""
+"""Colours of what was measured, the model, their difference and the prior.
+
+As in the report (pages/style.css).
+"""
 MEASURED_LINE: dict[str, Any] = {"color": MEASURED, "linewidth": 3.0, "zorder": 1.5}
-PRIOR_LINE: dict[str, Any] = {"color": PRIOR, "linewidth": 1.0, "linestyle": (0, (5, 3)), "zorder": 1.7}
+PRIOR_LINE: dict[str, Any] = {
+    "color": PRIOR,
+    "linewidth": 1.0,
+    "linestyle": (0, (5, 3)),
+    "zorder": 1.7,
+}
 MODEL_LINE: dict[str, Any] = {"color": MODEL, "linewidth": 1.1, "zorder": 2.0}
 RESIDUAL_LINE: dict[str, Any] = {"color": RESIDUAL, "linewidth": 0.9, "zorder": 1.6}
 """Lines of figures: measured thick and pale, model thin, prior dashed."""
@@ -63,10 +73,11 @@ class Html(str):
 
 
 def tag(name: str, /, *children: object, **attributes: object) -> Html:
-    """Return an element: children that are Html as they are, None not at all, everything else escaped.
+    """Return an element.
 
-    In names of attributes underscores become hyphens, one at the end is dropped (`class_`). None and False leave an
-    attribute out, True gives it without a value. Numbers are written short.
+    Children that are Html as they are, None not at all, everything else escaped. In names of
+    attributes underscores become hyphens, one at the end is dropped (`class_`). None and False
+    leave an attribute out, True gives it without a value. Numbers are written short.
     """
     parts = [name]
     for key, value in attributes.items():
@@ -80,7 +91,11 @@ def tag(name: str, /, *children: object, **attributes: object) -> Html:
 
 def join(children: Iterable[object]) -> Html:
     """Return children one after the other, escaped as by `tag`."""
-    shown = [child if isinstance(child, Html) else html.escape(_text(child)) for child in children if child is not None]
+    shown = [
+        child if isinstance(child, Html) else html.escape(_text(child))
+        for child in children
+        if child is not None
+    ]
     return Html("".join(shown))
 
 
@@ -108,22 +123,38 @@ class DisplayTable:
         """Return the table as HTML for notebooks, names escaped."""
         names = list(self.columns)
         right = [all(_is_number(value) for value in values) for values in self.columns.values()]
-        sides = [f"padding: 2px 8px; text-align: {'right' if number_ else 'left'}" for number_ in right]
+        sides = [
+            f"padding: 2px 8px; text-align: {'right' if number_ else 'left'}" for number_ in right
+        ]
         rows = list(zip(*self.columns.values()))
         head = tag("tr", *(tag("th", name, style=side) for name, side in zip(names, sides)))
         body = [
-            tag("tr", *(tag("td", self._cell(name, value), style=side) for name, value, side in zip(names, row, sides)))
+            tag(
+                "tr",
+                *(
+                    tag("td", self._cell(name, value), style=side)
+                    for name, value, side in zip(names, row, sides)
+                ),
+            )
             for row in rows[:_ROWS]
         ]
         more = tag("p", f"… and {len(rows) - _ROWS} rows more") if len(rows) > _ROWS else None
         found = [notice for notice in most_serious_first(self.notices) if notice.level != "info"]
         items = [
-            tag("li", tag("b", "To do: ") if notice.level == "act" else None, f"{notice} {notice.advice}".strip())
+            tag(
+                "li",
+                tag("b", "Error: ") if notice.level == "error" else None,
+                f"{notice} {notice.advice}".strip(),
+            )
             for notice in found
         ]
         table = tag("table", tag("thead", head), tag("tbody", *body))
         listed = tag("ul", *items) if items else None
-        return str(tag("div", tag("p", tag("b", self.title)), table, more, listed, style="overflow-x: auto"))
+        return str(
+            tag(
+                "div", tag("p", tag("b", self.title)), table, more, listed, style="overflow-x: auto"
+            )
+        )
 
     def _cell(self, name: str, value: object) -> str:
         if value is None:
@@ -142,23 +173,32 @@ class DisplayTable:
 
 
 def _is_number(value: object) -> bool:
-    return value is None or (isinstance(value, int | float | np.number) and not isinstance(value, bool))
+    return value is None or (
+        isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    )
 
 
 def to_frame(columns: Mapping[str, Any]) -> DataFrame:
     """Return columns as a pandas frame, where pandas is installed."""
-    return optional("pandas").DataFrame({name: np.asarray(values) for name, values in columns.items()})
+    return optional("pandas").DataFrame(
+        {name: np.asarray(values) for name, values in columns.items()}
+    )
 
 
 # -------------------------------------------------------------------- figures
 
 
-def new_figure(title: str, rows: int, height: float, width: float = 9.0) -> tuple[Figure, list[Axes]]:
-    """Return a matplotlib figure of panels one below the other that share their horizontal axis, and the panels.
+def new_figure(
+    title: str, rows: int, height: float, width: float = 9.0
+) -> tuple[Figure, list[Axes]]:
+    """Return a matplotlib figure of panels one below the other that share their horizontal axis,
+    and the panels.
 
     The height is that of a panel, inches.
     """
-    figure = optional("matplotlib.figure").Figure(figsize=(width, height * rows + 0.7), layout="constrained")
+    figure = optional("matplotlib.figure").Figure(
+        figsize=(width, height * rows + 0.7), layout="constrained"
+    )
     axes = list(figure.subplots(rows, 1, sharex=True, squeeze=False)[:, 0])
     figure.suptitle(plot_label(title, int(10 * width)), x=0.01, ha="left", fontsize=12)
     for axis in axes:
@@ -169,16 +209,25 @@ def new_figure(title: str, rows: int, height: float, width: float = 9.0) -> tupl
 
 
 def draw_lines(axis: Axes, t: Array, values: Array, names: Sequence[str], **style: Any) -> None:
-    """Draw signals (N, k) over time with a legend entry each; long ones keep their peaks, runs are not joined."""
+    """Draw signals (N, k) over time with a legend entry each.
+
+    Long ones keep their peaks, runs are not joined.
+    """
     if not len(t):
         return
     shown, breaks = shown_time(t)
     found = envelope(shown, values, _POINTS, breaks)
     times = found.t if found.exact else np.repeat(found.t, 2)
     for k, name in enumerate(names):
-        series = found.low[:, k] if found.exact else np.stack([found.low[:, k], found.high[:, k]], axis=1).ravel()
+        series = (
+            found.low[:, k]
+            if found.exact
+            else np.stack([found.low[:, k], found.high[:, k]], axis=1).ravel()
+        )
         label = plot_label(name, 24)
-        label = f" {label}" if label.startswith("_") else label  # which matplotlib leaves out of legends
+        label = (
+            f" {label}" if label.startswith("_") else label
+        )  # which matplotlib leaves out of legends
         look: dict[str, Any] = {"color": COLOURS[k % 8], "linewidth": 1.2, "label": label} | style
         axis.plot(times, series, **look)
 
@@ -193,7 +242,9 @@ def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure whole or not at all; the ending (.png, .svg, .pdf) chooses the format."""
     buffer = io.BytesIO()
     form = path.suffix[1:] or "png"
-    figure.savefig(buffer, format=form, dpi=130, metadata={"Software": "minidyn"} if form == "png" else None)
+    figure.savefig(
+        buffer, format=form, dpi=130, metadata={"Software": "minidyn"} if form == "png" else None
+    )
     write_atomically(path, buffer.getvalue())
 
 
@@ -201,7 +252,8 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 
 def shown_time(t: Array) -> tuple[Array, list[int]]:
-    """Return times from 0 that only grow, s, and the indices of samples that begin a run, where lines must break.
+    """Return times from 0 that only grow, s, and the indices of samples that begin a run, where
+    lines must break.
 
     Runs whose clocks start anew are put one after another.
     """
@@ -226,7 +278,10 @@ class Envelope:
 
 
 def envelope(t: Array, signals: Array, groups: int, breaks: list[int]) -> Envelope:
-    """Return the envelope of signals (N, k) in at most `groups` groups; groups do not reach across breaks."""
+    """Return the envelope of signals (N, k) in at most `groups` groups.
+
+    Groups do not reach across breaks.
+    """
     edges = [0, *breaks, len(t)]
     times: list[Array] = []
     lows: list[Array] = []
@@ -267,7 +322,12 @@ def progress_bar(what: str, total: int | None = None) -> Iterator[Progress]:
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     begin = time.monotonic()
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[done]}"))
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[done]}"),
+    )
     with Progress(*columns, TimeElapsedColumn(), console=screen, transient=True) as bar:
         task = bar.add_task(words, total=total, done="")
         of = "" if total is None else f" of {count(total)}"
@@ -299,7 +359,10 @@ def shows_progress(
 
 
 def counted(progress: Callable[[int], None] | None) -> Callable[[int], None] | None:
-    """Return a progress function for several passes, each counting from zero: it goes on counting."""
+    """Return a progress function for several passes, each counting from zero.
+
+    It goes on counting.
+    """
     if progress is None:
         return None
     before, latest = 0, 0

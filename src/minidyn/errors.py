@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import functools
 import importlib
+import re
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -25,11 +26,17 @@ class ShapeError(MinidynError, ValueError):
 
 
 class WrongArgument(MinidynError, TypeError):
-    """An argument of another kind than expected; the message names what was expected, what came, swapped arguments."""
+    """An argument of another kind than expected.
+
+    The message names what was expected, what came, swapped arguments.
+    """
 
 
 class DescriptionError(MinidynError, ValueError):
-    """A robot description (file, table or argument) is wrong; the message names file, line or element."""
+    """A robot description (file, table or argument) is wrong.
+
+    The message names file, line or element.
+    """
 
 
 class MissingFile(DescriptionError, FileNotFoundError):
@@ -41,7 +48,10 @@ class NotWritten(DescriptionError):
 
 
 class Unforeseen(DescriptionError):
-    """A file that broke its reader in a way nobody foresaw; the message names the file that holds the details."""
+    """A file that broke its reader in a way nobody foresaw.
+
+    The message names the file that holds the details.
+    """
 
 
 class LoopError(DescriptionError):
@@ -49,7 +59,10 @@ class LoopError(DescriptionError):
 
 
 class NotEquivalent(MinidynError, ValueError):
-    """Two sets of base parameters that do not determine the same things; the message names a combination."""
+    """Two sets of base parameters that do not determine the same things.
+
+    The message names a combination.
+    """
 
 
 class NotRealizable(MinidynError, ValueError):
@@ -61,15 +74,23 @@ class UnknownParameters(MinidynError, ValueError):
 
 
 class Unsupported(MinidynError, NotImplementedError):
-    """The robot or option is outside what this method covers; the message names the one to use instead."""
+    """The robot or option is outside what this method covers.
+
+    The message names the one to use instead.
+    """
 
 
 class MissingExtra(MinidynError, ImportError):
-    """A library that a plain installation leaves out; the message says what needs it and the command that adds it."""
+    """A library that a plain installation leaves out.
+
+    The message says what needs it and the command that adds it.
+    """
 
 
 class WorkerFailed(MinidynError):
-    """A task failed again and again: its workers died, or its file cannot be read; the message names the file.
+    """A task failed again and again: its workers died, or its file cannot be read.
+
+    The message names the file.
 
     Attributes:
         files: Those that could not be read.
@@ -82,7 +103,9 @@ class WorkerFailed(MinidynError):
 
 @contextmanager
 def reading(path: object) -> Iterator[None]:
-    """Turn whatever else a reader raises on a broken file into an error of minidyn that names the file."""
+    """Turn whatever else a reader raises on a broken file into an error of minidyn that names the
+    file.
+    """
     if "\0" in str(path):
         raise DescriptionError(f"{str(path)!r}: not the path of a file (a character 0 is in it)")
     try:
@@ -97,17 +120,21 @@ def reading(path: object) -> Iterator[None]:
     except Exception as error:
         what = f"{type(error).__name__}: {error}".replace("\n", " ")[:200]
         raise Unforeseen(
-            f"{path}: cannot be read; the file is broken in an unforeseen way ({what}); {details_of(error)}"
+            f"{path}: cannot be read; the file is broken in an unforeseen way ({what}); "
+            f"{details_of(error)}"
         ) from error
 
 
 def details_of(error: BaseException) -> str:
-    """Write the traceback of an error into a file of its own, and return where it is, with a number to refer to."""
+    """Write the traceback of an error into a file of its own, and return where it is, with a number
+    to refer to.
+    """
     import os
     import tempfile
     import traceback
     import zlib
 
+    _sweep_details(tempfile.gettempdir())
     text = "".join(traceback.format_exception(error))
     reference = f"{zlib.crc32(text.encode(errors='replace')):08x}"
     try:
@@ -117,6 +144,25 @@ def details_of(error: BaseException) -> str:
     except OSError:
         return f"reference {reference}"
     return f"reference {reference}, details in {path}"
+
+
+_DETAILS = re.compile(r"minidyn-[0-9a-f]{8}-.*\.log")
+_MAX_DETAILS, _MAX_AGE = 20, 14 * 86_400.0  # files with details that are kept, and for how long, s
+
+
+def _sweep_details(folder: str) -> None:
+    """Remove old files of `details_of` from a folder."""
+    import os
+    import time
+    from contextlib import suppress
+
+    with suppress(OSError):
+        entries = [entry for entry in os.scandir(folder) if _DETAILS.fullmatch(entry.name)]
+        aged = sorted(((entry.stat().st_mtime, entry.path) for entry in entries), reverse=True)
+        for number, (written, path) in enumerate(aged, 1):
+            if number >= _MAX_DETAILS or written < time.time() - _MAX_AGE:
+                with suppress(OSError):  # another user's
+                    os.unlink(path)
 
 
 _EXTRAS = {
@@ -129,12 +175,15 @@ _EXTRAS = {
     "fsspec": ("remote", "logs at addresses such as s3://"),
     "zarr": ("zarr", "Zarr stores"),
     "distributed": ("dask", "Dask clusters"),
+    "coal": ("collision", "distances of convex hulls"),
     "cuda": ("cuda", "functions on NVIDIA GPUs"),
 }
 
 
 def optional(module: str) -> Any:
-    """Return a module of a library that only some installations have, by its name: "pyarrow", "rosbags.serde".
+    """Return a module of a library that only some installations have, by its name.
+
+    "pyarrow", "rosbags.serde".
 
     Raises:
         MissingExtra: It is not installed; with the command that adds it.
@@ -146,11 +195,16 @@ def optional(module: str) -> Any:
         if (error.name or "").partition(".")[0] != library:
             raise
         extra, what = _EXTRAS[library]
-        raise MissingExtra(f"{what} need {library}, which is not installed; add it: {adding(extra)}") from None
+        raise MissingExtra(
+            f"{what} need {library}, which is not installed; add it: {adding(extra)}"
+        ) from None
 
 
 def adding(extra: str, home: str = sys.prefix) -> str:
-    """Return the command that adds an extra to the environment in a folder: pip's, or uv's for its tools and `uvx`."""
+    """Return the command that adds an extra to the environment in a folder.
+
+    Pip's, or uv's for its tools and `uvx`.
+    """
     if (Path(home) / "uv-receipt.toml").exists():  # a second install drops the extras of the first
         return f'uv tool install "minidyn[all,{extra}]"'
     if any(part.startswith("archive-v") for part in Path(home).parts):  # in uv's cache
@@ -172,7 +226,10 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def renamed(**names: str) -> Callable[[_F], _F]:
-    """Let a function take keywords by their old names, with a DeprecationWarning: `@renamed(rate="bandwidth")`."""
+    """Let a function take keywords by their old names, with a DeprecationWarning.
+
+    `@renamed(rate="bandwidth")`.
+    """
 
     def decorate(function: _F) -> _F:
         @functools.wraps(function)
@@ -190,7 +247,10 @@ def renamed(**names: str) -> Callable[[_F], _F]:
 
 
 def require_known(names: Iterable[str], known: Collection[str], what: str) -> None:
-    """Raise a DescriptionError with near names for the first name that is not known; `what` begins the message."""
+    """Raise a DescriptionError with near names for the first name that is not known.
+
+    `what` begins the message.
+    """
     for name in names:
         if name not in known:
             raise DescriptionError(f"{what} {name!r}{near_names(name, known)}")
@@ -200,7 +260,9 @@ def near_names(name: str, known: Iterable[str], limit: int = 8) -> str:
     """Return '; did you mean ...?' or '; known: ...' for an error message."""
     names = list(known)
     lower = {candidate.lower(): candidate for candidate in names}
-    near = [lower[match] for match in difflib.get_close_matches(name.lower(), lower, n=3, cutoff=0.6)]
+    near = [
+        lower[match] for match in difflib.get_close_matches(name.lower(), lower, n=3, cutoff=0.6)
+    ]
     if near:
         return "; did you mean " + " or ".join(repr(candidate) for candidate in near) + "?"
     if not names:
@@ -209,5 +271,7 @@ def near_names(name: str, known: Iterable[str], limit: int = 8) -> str:
 
 
 def first_of(names: Sequence[str], limit: int = 8) -> str:
-    """Return the first names for an error message, and how many there are where some are left out."""
+    """Return the first names for an error message, and how many there are where some are left
+    out.
+    """
     return ", ".join(names[:limit]) + (f", ... ({len(names)} in all)" if len(names) > limit else "")

@@ -28,14 +28,18 @@ _LARGEST = 64_000_000
 def read_bytes(path: Path) -> bytes:
     """Return a robot file's bytes, or say which file could not be read and why.
 
-    Refused are files beyond 64 MB (`LARGEST` sets another limit), and pipes, devices and the like, which may never end.
+    Refused are files beyond 64 MB (`LARGEST` sets another limit), and pipes, devices and the like,
+    which may never end.
     """
     refuse_special(path, str(path))
     most = os.environ.get(LARGEST, "")
     limit = int(most) if most.isdecimal() else _LARGEST
     try:
         if (size := path.stat().st_size) > limit:
-            text = f"{path}: {size} bytes; robot files are read up to {limit}, set {LARGEST} for larger ones"
+            text = (
+                f"{path}: {size} bytes; robot files are read up to {limit}, set {LARGEST} for "
+                "larger ones"
+            )
             raise DescriptionError(text)
         return path.read_bytes()
     except OSError as error:
@@ -43,18 +47,34 @@ def read_bytes(path: Path) -> bytes:
 
 
 def refuse_special(path: Path, shown: str) -> None:
-    """Refuse a pipe, a device and whatever else is neither a file nor a folder; `shown` is how a message names it."""
+    """Refuse a pipe, a device and whatever else is neither a file nor a folder.
+
+    `shown` is how a message names it.
+    """
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):
         return  # whoever opens it says what is wrong
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-        raise DescriptionError(f"{shown}: neither a file nor a folder (a pipe, a device); expected a regular file")
+        raise DescriptionError(
+            f"{shown}: neither a file nor a folder (a pipe, a device); expected a regular file"
+        )
+
+
+def _require_name(path: str | os.PathLike[str]) -> None:
+    """Refuse what no file can be called: a NUL, or surrogates that stand for no bytes."""
+    try:
+        possible = b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        possible = False
+    if not possible:
+        raise NotWritten(f"{os.fspath(path)!a}: no file can have this name; choose another output")
 
 
 @contextmanager
 def _told(path: str | os.PathLike[str]) -> Iterator[None]:
     """Say which file or folder could not be written and why."""
+    _require_name(path)
     try:
         yield
     except OSError as error:
@@ -62,11 +82,14 @@ def _told(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file under a temporary name beside it, then put it in place; an existing file keeps its mode."""
-    target = Path(os.path.realpath(path))  # a link stays a link
-    sweep(target)
-    temporary = beside(target, "tmp")
+    """Write a file under a temporary name beside it, then put it in place.
+
+    An existing file keeps its mode.
+    """
     with _told(path):
+        target = Path(os.path.realpath(path))  # a link stays a link
+        sweep(target)
+        temporary = beside(target, "tmp")
         try:
             with temporary.open("xb") as stream:
                 stream.write(data)
@@ -80,12 +103,19 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def beside(target: Path, ending: str) -> Path:
-    """Return a new hidden name beside a file or folder, which says whose it is: process, machine, then chance."""
-    return target.with_name(f".{target.name}.{os.getpid()}.{_machine()}{os.urandom(4).hex()}.{ending}")
+    """Return a new hidden name beside a file or folder, which says whose it is: process, machine,
+    then chance.
+    """
+    return target.with_name(
+        f".{target.name}.{os.getpid()}.{_machine()}{os.urandom(4).hex()}.{ending}"
+    )
 
 
 def _machine() -> str:
-    """Return four letters that tell machines apart: folders on a network are shared, numbers of processes are not."""
+    """Return four letters that tell machines apart.
+
+    Folders on a network are shared, numbers of processes are not.
+    """
     import platform  # slow to import
     import zlib
 
@@ -97,7 +127,10 @@ _LEFT = re.compile(r"\.(\d+)\.([0-9a-f]{4})[0-9a-f]{8}\.(?:new|old|tmp)")
 
 
 def sweep(target: Path) -> None:
-    """Take away what killed runs left beside a file or folder; what was moved away and not replaced comes back."""
+    """Take away what killed runs left beside a file or folder.
+
+    What was moved away and not replaced comes back.
+    """
     with suppress(OSError):
         for name in os.listdir(target.parent):
             found = _LEFT.search(name) if name.startswith(".") else None
@@ -129,10 +162,13 @@ def _is_alive(process: int) -> bool:
 
 @contextmanager
 def trial_file(path: Path, data: bytes) -> Iterator[Path]:
-    """Give a file with these bytes for a moment, of the same ending and in the same folder as `path`.
+    """Give a file with these bytes for a moment, of the same ending and in the same folder as
+    `path`.
 
-    Readers need both: the ending says the format, and meshes and included files are found from the folder.
+    Readers need both: the ending says the format, and meshes and included files are found from the
+    folder.
     """
+    _require_name(path)
     trial = beside(path, f"tmp{path.suffix}")
     try:
         with _told(path):
@@ -164,11 +200,17 @@ _NEAR = 1 << 16  # bytes at both ends of a file that are looked at
 
 
 def recorded_files(folder: Path, *records: str) -> list[str]:
-    """Return the files that a folder's records (all, or some) say minidyn wrote there: names below it, nothing else."""
+    """Return the files that a folder's records (all, or some) say minidyn wrote there.
+
+    Names below it, nothing else.
+    """
     found: list[str] = []
     for record in records or RECORDS:
         with suppress(OSError, ValueError, KeyError, TypeError):
-            names = [*json.loads((folder / record).read_text(encoding="utf-8"))[RECORDS[record]], record]
+            names = [
+                *json.loads((folder / record).read_text(encoding="utf-8"))[RECORDS[record]],
+                record,
+            ]
             found += [name for name in names if isinstance(name, str) and _is_below(name)]
     return list(dict.fromkeys(found))
 
@@ -179,11 +221,16 @@ def _is_below(name: str) -> bool:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether minidyn wrote a file: the record of a folder above says so, or what the file holds."""
+    """Whether minidyn wrote a file.
+
+    The record of a folder above says so, or what the file holds.
+    """
     for folder in (path.parent, path.parent.parent):
         if path.relative_to(folder).as_posix() in recorded_files(folder):
             return True
-    mark = _MARKS.get(path.suffix.lower(), _CODE if path.suffix.lower() in (".c", ".h", ".py") else None)
+    mark = _MARKS.get(
+        path.suffix.lower(), _CODE if path.suffix.lower() in (".c", ".h", ".py") else None
+    )
     if mark is None or not path.is_file():
         return False
     with path.open("rb") as stream:
@@ -192,8 +239,12 @@ def _is_ours(path: Path) -> bool:
         return re.search(mark, head) is not None or re.search(mark, stream.read()) is not None
 
 
-def check_outputs(paths: Iterable[AnyPath], inputs: Iterable[AnyPath | None] = (), *, ours: bool = True) -> None:
-    """Refuse outputs that would replace an input, or a file that minidyn did not write; asked before long work.
+def check_outputs(
+    paths: Iterable[AnyPath], inputs: Iterable[AnyPath | None] = (), *, ours: bool = True
+) -> None:
+    """Refuse outputs that would replace an input, or a file that minidyn did not write.
+
+    Asked before long work.
 
     Args:
         paths: Files, or folders, that are to be written.
@@ -206,24 +257,31 @@ def check_outputs(paths: Iterable[AnyPath], inputs: Iterable[AnyPath | None] = (
             continue
         for source in sources:
             if path.samefile(source):
-                raise NotWritten(f"{path}: an input, which would be replaced; choose another output")
+                raise NotWritten(
+                    f"{path}: an input, which would be replaced; choose another output"
+                )
         if ours and path.is_file() and not _is_ours(path.absolute()):
             raise NotWritten(
-                f"{path}: exists, and minidyn did not write it, so it is not replaced; choose another output or move "
-                "it away"
+                f"{path}: exists, and minidyn did not write it, so it is not replaced; choose "
+                "another output or move it away"
             )
 
 
 def check_folder(path: str | os.PathLike[str]) -> Path:
     """Return the path of a folder that can be written, made or not; asked before long work."""
+    _require_name(path)
     target = Path(path)
     place = target.absolute()
     while not os.path.exists(place) and place != place.parent:
         place = place.parent
     if not place.is_dir():
-        raise DescriptionError(f"{place}: a file; expected a folder to write into, choose another name")
+        raise DescriptionError(
+            f"{place}: a file; expected a folder to write into, choose another name"
+        )
     if not os.access(place, os.W_OK | os.X_OK):
-        raise DescriptionError(f"{target}: cannot be written (no permission in {place}); choose another folder")
+        raise DescriptionError(
+            f"{target}: cannot be written (no permission in {place}); choose another folder"
+        )
     return target
 
 
@@ -236,19 +294,25 @@ def new_folder(
     inputs: Iterable[AnyPath | None] = (),
     ours: bool = False,
 ) -> Iterator[Path]:
-    """Give an empty folder to write into; at the end its files take their place in `path`, all of them or none.
+    """Give an empty folder to write into.
 
-    Files of other names stay, but for `obsolete` ones; with `replace` the new folder takes the place of the old. An
-    error, an interruption, a full disk or a power cut leaves what was there before: files are written to disk first,
-    then the whole folder changes place with the old one at once (`_swap`). Only where that cannot be, since the
-    process works in the folder, or the folder holds more than a thousand other files, files are put in place one by
-    one, undone if one fails. What killed runs left behind is swept at the next start. Files that are `inputs`, or with
-    `ours` those that minidyn did not write, are not replaced: an error.
+    At the end its files take their place in `path`, all of them or none. Files of other names stay,
+    but for `obsolete` ones; with `replace` the new folder takes the place of the old. An error, an
+    interruption, a full disk or a power cut leaves what was there before: files are written to disk
+    first, then the whole folder changes place with the old one at once (`_swap`). Only where that
+    cannot be, since the process works in the folder, or the folder holds more than a thousand other
+    files, files are put in place one by one, undone if one fails. What killed runs left behind is
+    swept at the next start. Files that are `inputs`, or with `ours` those that minidyn did not
+    write, are not replaced: an error.
     """
     target = check_folder(path).absolute()
-    missing = [folder for folder in (target.parent, *target.parent.parents) if not os.path.exists(folder)]
+    missing = [
+        folder for folder in (target.parent, *target.parent.parents) if not os.path.exists(folder)
+    ]
     sweep(target)
-    scratch = beside(target, "new")  # beside the target, so that relative names of other files mean the same in both
+    scratch = beside(
+        target, "new"
+    )  # beside the target, so that relative names of other files mean the same in both
     with _told(path):
         scratch.mkdir(parents=True)
     done = False
@@ -256,7 +320,9 @@ def new_folder(
         with _told(path):
             with _ended_orderly():
                 yield scratch
-            made = [target / file.relative_to(scratch) for file in scratch.rglob("*") if file.is_file()]
+            made = [
+                target / file.relative_to(scratch) for file in scratch.rglob("*") if file.is_file()
+            ]
             check_outputs([*made, *(target / name for name in obsolete)], inputs, ours=ours)
             with _uninterrupted():
                 _put_in_place(scratch, target, obsolete, replace)
@@ -291,13 +357,21 @@ _OTHERS = 1000  # most files of other names that a folder which is replaced may 
 
 
 def _takes_along(target: Path, scratch: Path, ours: set[Path]) -> bool:
-    """Give the new folder the other files of the old one, as links to the same; False where that cannot be done.
+    """Give the new folder the other files of the old one, as links to the same.
 
-    Also where this process works in the folder or below it: it would stay in the old one.
+    False where that cannot be done. Also where this process works in the folder or below it: it
+    would stay in the old one.
     """
-    if os.path.ismount(target) or target.is_symlink() or Path.cwd().resolve().is_relative_to(target.resolve()):
+    if (
+        os.path.ismount(target)
+        or target.is_symlink()
+        or Path.cwd().resolve().is_relative_to(target.resolve())
+    ):
         return False
-    others = [path.relative_to(target) for path in itertools.islice(target.rglob("*"), _OTHERS + len(ours) + 1)]
+    others = [
+        path.relative_to(target)
+        for path in itertools.islice(target.rglob("*"), _OTHERS + len(ours) + 1)
+    ]
     if len(others) > _OTHERS + len(ours):
         return False
     for name in others:
@@ -318,8 +392,8 @@ def _takes_along(target: Path, scratch: Path, ours: set[Path]) -> bool:
 def _swap(new: Path, old: Path) -> None:
     """Let two folders change places: at once where the system can, else by way of a third name.
 
-    A process that ends between the two moves of the second way leaves the old folder under a hidden name, from which
-    `sweep` brings it back.
+    A process that ends between the two moves of the second way leaves the old folder under a hidden
+    name, from which `sweep` brings it back.
     """
     import ctypes  # only here
 
@@ -344,7 +418,9 @@ def _swap(new: Path, old: Path) -> None:
 
 
 def _to_disk(path: Path, *, inner: bool = True) -> None:
-    """Wait until a folder, and with `inner` all that is in it, is on the disk and outlives a power cut."""
+    """Wait until a folder, and with `inner` all that is in it, is on the disk and outlives a power
+    cut.
+    """
     if not hasattr(os, "O_DIRECTORY"):
         return  # Windows opens no folders
     for each in [*(path.rglob("*") if inner else ()), path]:
@@ -388,7 +464,9 @@ def _one_by_one(scratch: Path, target: Path, new: Iterable[Path], gone: Iterable
 
 @contextmanager
 def _ended_orderly() -> Iterator[None]:
-    """Let a request to end (SIGTERM) leave by the way of errors, so that nothing half written stays behind."""
+    """Let a request to end (SIGTERM) leave by the way of errors, so that nothing half written stays
+    behind.
+    """
 
     def end(number: int, _: Any) -> None:
         raise SystemExit(128 + number)
@@ -407,7 +485,9 @@ def _ended_orderly() -> Iterator[None]:
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
     """Hold back interruptions (Ctrl-C, a request to end) until the block is done."""
-    if threading.current_thread() is not threading.main_thread():  # signals reach the main thread alone
+    if (
+        threading.current_thread() is not threading.main_thread()
+    ):  # signals reach the main thread alone
         yield
         return
     waiting: list[tuple[int, Any]] = []

@@ -1,12 +1,13 @@
-"""Notices: what a reader of a result should know, each with a code, a level, and what to do about it.
+"""Notices: what a reader of a result should know.
 
-A kind of notice is declared once, in the module that knows the fact; calling it makes a notice::
+Each with a code, a level, and what to do about it. A kind of notice is declared once, in the module
+that knows the fact; calling it makes a notice::
 
-    GAPS = look("recording.gaps", "The log has gaps; it was cut there.", "Record again without gaps.")
+    GAPS = warning("recording.gaps", "The log has gaps; it was cut there.", "Record again without gaps.")
     notices.append(GAPS(f"{count} gaps, the longest {longest:.1f} s", count=count, longest=longest))
 
 `docs/notices.md` is made from all kinds by `docs/make_notices.py`.
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -18,10 +19,53 @@ from typing import Any, Literal
 
 from minidyn.errors import DescriptionError
 
-Level = Literal["act", "look", "info"]
+Level = Literal["error", "warning", "info"]
 
-LEVELS: tuple[Level, ...] = ("act", "look", "info")
-"""Most serious first: do something before you use this; know it; information."""
+LEVELS: tuple[Level, ...] = ("error", "warning", "info")
+"""Most serious first: fix it before you use the result; know it; information."""
+
+Grade = Literal["good", "caution", "bad"]
+
+GRADES: tuple[Grade, ...] = ("good", "caution", "bad")
+"""May be used; may be used with care; should not be used."""
+
+
+@dataclass(frozen=True)
+class Consequence:
+    """What follows from a level, where it is the most serious one of a result.
+
+    Attributes:
+        grade: Of the verdict, for programs.
+        colour: Of the report and of the page of a check.
+        model: Word of the verdict on a model.
+        log: Word of the verdict on a log, before a fit.
+        exit_code: Of the shell with `--require pass`.
+    """
+
+    grade: Grade
+    colour: str
+    model: str
+    log: str
+    exit_code: int
+
+
+CONSEQUENCES: Mapping[Level, Consequence] = MappingProxyType(
+    {
+        "error": Consequence("bad", "red", "Not to be used yet", "Not to be fitted yet", 3),
+        "warning": Consequence(
+            "caution", "amber", "Usable with care", "Can be fitted; read the remarks", 3
+        ),
+        "info": Consequence("good", "green", "Ready to use", "Ready to be fitted", 0),
+    }
+)
+"""The one table from levels to verdicts: the report, the check and the shell follow it."""
+
+BY_GRADE: Mapping[Grade, Consequence] = MappingProxyType(
+    {one.grade: one for one in CONSEQUENCES.values()}
+)
+
+_OLD_LEVELS = {"act": "error", "look": "warning"}
+"""Words of files that earlier versions wrote."""
 
 KINDS: dict[str, Kind] = {}
 """Every kind that was declared so far, by its code."""
@@ -33,7 +77,7 @@ class Notice:
 
     Attributes:
         code: Which kind it is, for programs: "recording.gaps". docs/notices.md lists all of them.
-        level: "act" (do something before you use this), "look" (know it) or "info".
+        level: "error" (fix it before you use the result), "warning" (know it) or "info".
         text: The fact, one sentence for people.
         advice: What to do about it; "" where there is nothing to do.
         data: The numbers and names in the sentence, plain values.
@@ -60,12 +104,21 @@ class Notice:
 
     @classmethod
     def from_json(cls, value: object) -> Notice:
-        """Return the notice of plain values; a text, as older files hold them, has the code "unsorted"."""
+        """Return the notice of plain values.
+
+        A text, as older files hold them, has the code "unsorted".
+        """
         if isinstance(value, str):
-            return cls("unsorted", "look", value)
-        if not isinstance(value, Mapping) or value.get("level") not in LEVELS:
-            raise DescriptionError(f"a notice: expected code, level, text, advice and data, got {value!r}")
-        return cls(str(value["code"]), value["level"], str(value["text"]), str(value["advice"]), dict(value["data"]))
+            return cls("unsorted", "warning", value)
+        level = value.get("level") if isinstance(value, Mapping) else None
+        level = _OLD_LEVELS.get(str(level), level)
+        if not isinstance(value, Mapping) or level not in LEVELS:
+            raise DescriptionError(
+                f"a notice: expected code, level, text, advice and data, got {value!r}"
+            )
+        return cls(
+            str(value["code"]), level, str(value["text"]), str(value["advice"]), dict(value["data"])
+        )
 
 
 @dataclass(frozen=True)
@@ -90,8 +143,18 @@ def _kind(level: Level, code: str, meaning: str, advice: str = "") -> Kind:
     return made
 
 
-act, look, info = partial(_kind, "act"), partial(_kind, "look"), partial(_kind, "info")
-"""Declare a kind of notice of a level by its code, meaning and advice; each code is declared once."""
+error, warning, info = partial(_kind, "error"), partial(_kind, "warning"), partial(_kind, "info")
+"""Declare a kind of notice of a level by its code, meaning and advice.
+
+Each code is declared once.
+"""
+
+
+def grade_of(notices: Iterable[Notice]) -> Grade:
+    """Return the grade of a result with these notices: that of the most serious one."""
+    return max(
+        (CONSEQUENCES[notice.level].grade for notice in notices), key=GRADES.index, default="good"
+    )
 
 
 def notices_json(notices: Iterable[Notice]) -> list[dict[str, Any]]:
@@ -100,12 +163,18 @@ def notices_json(notices: Iterable[Notice]) -> list[dict[str, Any]]:
 
 
 def worth_telling(notices: Iterable[Notice]) -> list[Notice]:
-    """Return the notices that a reader must know of, most serious first: all but plain information."""
+    """Return the notices that a reader must know of, most serious first.
+
+    All but plain information.
+    """
     return [notice for notice in most_serious_first(notices) if notice.level != "info"]
 
 
 def about_robot_file(notices: Iterable[Notice]) -> list[Notice]:
-    """Return what reading a robot file left out or assumed: no plain information, no remarks of the file's author."""
+    """Return what reading a robot file left out or assumed.
+
+    No plain information, no remarks of the file's author.
+    """
     stages = ("robot", "urdf", "mjcf", "side_file")
     told = (notice for notice in worth_telling(notices) if notice.code != "robot.note")
     return [notice for notice in told if notice.code.partition(".")[0] in stages]

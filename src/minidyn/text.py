@@ -1,10 +1,10 @@
 """Text for people: foreign names made harmless, and numbers as they are read.
 
-Names come from files and are not trusted: what would be acted upon (control characters, direction marks, markup) is
-shown instead. Into generated code text of a user comes through `safe_comment` and, for names, `safe_identifier`
-(:mod:`minidyn.graph.function`) alone: a comment keeps only characters that can neither end it nor continue it on
-another line. `number`, `percent` and `count` are typeset, for pages; `plain_number` and `plain_percent` are for
-terminals and Markdown.
+Names come from files and are not trusted: what would be acted upon (control characters, direction
+marks, markup) is shown instead. Into generated code text of a user comes through `safe_comment`
+and, for names, `safe_identifier` (:mod:`minidyn.graph.function`) alone: a comment keeps only
+characters that can neither end it nor continue it on another line. `number`, `percent` and `count`
+are typeset, for pages; `plain_number` and `plain_percent` are for terminals and Markdown.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ import math
 import unicodedata
 
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
-"""Kinds of characters that are not seen but acted upon: control, direction marks, halves of pairs, line separators."""
+"""Kinds of characters that are not seen but acted upon.
+
+Control, direction marks, halves of pairs, line separators.
+"""
 
 LONGEST_COMMENT = 200
 
@@ -24,7 +27,10 @@ _SUPER = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def plain(text: object, keep: str = "\n\t") -> str:
-    """Return foreign text with characters that would be acted upon shown as codes; those in `keep` stay."""
+    """Return foreign text with characters that would be acted upon shown as codes.
+
+    Those in `keep` stay.
+    """
     shown = str(text)
     if shown.isascii() and shown.isprintable():  # nearly always
         return shown
@@ -50,7 +56,8 @@ def short(text: object, length: int = 24) -> str:
 def markdown_cell(text: object) -> str:
     """Return `text` as one line of Markdown, for tables too: no HTML, links or cells of its own.
 
-    Underscores stay as they are: inside words they mean nothing, and names with them are to be read on terminals.
+    Underscores stay as they are: inside words they mean nothing, and names with them are to be read
+    on terminals.
     """
     shown = visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return "".join("\\" + c if c in "\\`*[]|!" else c for c in shown)
@@ -61,7 +68,7 @@ def plot_label(text: object, length: int = 60) -> str:
     return "".join(c if c.isprintable() else "?" for c in str(text))[:length].replace("$", r"\$")
 
 
-# -------------------------------------------------------------------- names and comments in generated code
+# ------------------------------------------------------------- names and comments in generated code
 
 
 def new_name(wanted: str, taken: set[str]) -> str:
@@ -73,10 +80,12 @@ def new_name(wanted: str, taken: set[str]) -> str:
 
 
 def safe_comment(text: object) -> str:
-    """Return `text` as one line that is harmless inside a C block comment or after a Python hash sign.
+    """Return `text` as one line that is harmless inside a C block comment or after a Python hash
+    sign.
 
-    Printable ASCII stays, except the star and the backslash (they end or continue comments) and the question
-    mark (it begins trigraphs); these and everything else are written as ``<U+002A>``. Long text is cut.
+    Printable ASCII stays, except the star and the backslash (they end or continue comments) and the
+    question mark (it begins trigraphs); these and everything else are written as ``<U+002A>``. Long
+    text is cut.
     """
     line = str(text)
     if len(line) > LONGEST_COMMENT:
@@ -102,7 +111,10 @@ def plain_percent(value: float) -> str:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Return a number with significant digits; powers of ten where it is very large or small; "–" where unknown."""
+    """Return a number with significant digits; powers of ten where it is very large or small.
+
+    "–" where unknown.
+    """
     if value is None or not math.isfinite(value):
         return "∞" if value is not None and math.isinf(value) and value > 0 else "–"
     if value == 0:

@@ -1,4 +1,7 @@
-"""Seeds of the fuzzer: small valid files of every format that minidyn reads, made here, and what once went wrong."""
+"""Seeds of the fuzzer.
+
+Small valid files of every format that minidyn reads, made here, and what once went wrong.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ URDF = """<?xml version="1.0"?>
   <transmission name="t"><joint name="turn"/>
     <actuator name="a"><mechanicalReduction>50</mechanicalReduction></actuator></transmission>
 </robot>
-"""
+"""  # noqa: E501
 
 MJCF = """<mujoco model="seed">
   <compiler angle="radian" autolimits="true"/>
@@ -73,7 +76,7 @@ MJCF = """<mujoco model="seed">
   <actuator><motor joint="a" gear="50" ctrlrange="-1 1"/><position joint="b" kp="10"/></actuator>
   <sensor><jointpos joint="a"/></sensor>
 </mujoco>
-"""
+"""  # noqa: E501
 
 STUDY = """[study]
 name = "seed"
@@ -164,7 +167,9 @@ def make(folder: Path) -> None:
     for kind in ("csv", "parquet", "npz"):
         recording.save(folder / kind / f"own{ENDINGS[kind]}")
     _more_logs(folder, recording)
-    estimate = md.identify("two_link", log(40), friction=["viscous"], rotor_inertia=False, prior=False)
+    estimate = md.identify(
+        "two_link", log(40), friction=["viscous"], rotor_inertia=False, prior=False
+    )
     estimate.save(folder / "estimate" / "a.json")
     old = Path(__file__).parents[1] / "data" / "estimate_version_2.json"
     (folder / "estimate" / "old.json").write_bytes(old.read_bytes())
@@ -181,7 +186,9 @@ def _more_logs(folder: Path, recording: md.Recording) -> None:
     (folder / "csv" / "spaces.csv").write_text(
         "\n".join([*lines, *(" ".join(f"{x:.5f}" for x in row) for row in table)])
     )
-    np.savez_compressed(folder / "npz" / "packed.npz", t=recording.t, q=recording.q, tau=recording.tau)
+    np.savez_compressed(
+        folder / "npz" / "packed.npz", t=recording.t, q=recording.q, tau=recording.tau
+    )
     arrays: dict[str, Any] = {"t": recording.t, "q": recording.q, "tau": recording.tau}
     savemat(folder / "mat" / "plain.mat", arrays)
     savemat(folder / "mat" / "packed.mat", {"log": arrays}, do_compression=True)
@@ -194,7 +201,11 @@ def _more_logs(folder: Path, recording: md.Recording) -> None:
 
     rows_of = messages(recording.t, recording.joint_names, recording.q, recording.dq, recording.tau)
     for kind in ("db3", "mcap", "bag"):
-        made = write_bag(folder / kind / "made", kind, {"/joint_states": rows_of}) if kind != "bag" else None
+        made = (
+            write_bag(folder / kind / "made", kind, {"/joint_states": rows_of})
+            if kind != "bag"
+            else None
+        )
         target = folder / kind / f"a.{kind}"
         if made is None:
             write_bag(target, kind, {"/joint_states": rows_of})
@@ -209,17 +220,44 @@ _DEFINED = "UPDATE message_definitions SET encoding = '{0}', encoded_message_def
 
 
 def findings() -> list[tuple[str, bytes]]:
-    """What once crashed, hung, took gigabytes or raised an error of somebody else: (format, bytes)."""
-    body = '<mujoco>{0}<worldbody><body><joint {1}/><inertial mass="1" pos="0 0 0" diaginertia="1 1 1"/>'
+    """What once crashed, hung, took gigabytes or raised an error of somebody else.
+
+    (format, bytes).
+    """
+    body = (
+        '<mujoco>{0}<worldbody><body><joint {1}/><inertial mass="1" pos="0 0 0" diaginertia="1 1 '
+        '1"/>'
+    )
     body += "{2}</body></worldbody>{3}</mujoco>"
     found: list[tuple[str, str | bytes]] = [
-        *(("mjcf", body.format("", f'class="{text}"', "", "")) for text in ("%n", "%s%s%s%s%s%s%s%s", "&#37;p")),
-        ("mjcf", body.format("", "", 9 * '<replicate count="100">' + "<geom/>" + 9 * "</replicate>", "")),
+        *(
+            ("mjcf", body.format("", f'class="{text}"', "", ""))
+            for text in ("%n", "%s%s%s%s%s%s%s%s", "&#37;p")
+        ),
+        (
+            "mjcf",
+            body.format("", "", 9 * '<replicate count="100">' + "<geom/>" + 9 * "</replicate>", ""),
+        ),
         ("mjcf", body.format('<size nkey="2000000000"/>', "", "", "")),
-        ("mjcf", body.format("", "", "", '<asset><hfield name="h" nrow="40000" ncol="40000" size="1 1 1 1"/></asset>')),
+        (
+            "mjcf",
+            body.format(
+                "",
+                "",
+                "",
+                '<asset><hfield name="h" nrow="40000" ncol="40000" size="1 1 1 1"/></asset>',
+            ),
+        ),
         ("mjcf", body.format("", "", 400 * "<body>" + 400 * "</body>", "")),
-        *((kind, 20_000 * text) for kind in ("urdf", "mjcf") for text in ("<!--", "<?", "<!", "<include ", "<")),
-        ("mjcf", body.format("", "", "", "").encode().replace(b"<mujoco>", b'<mujoco model="\xb6">')),
+        *(
+            (kind, 20_000 * text)
+            for kind in ("urdf", "mjcf")
+            for text in ("<!--", "<?", "<!", "<include ", "<")
+        ),
+        (
+            "mjcf",
+            body.format("", "", "", "").encode().replace(b"<mujoco>", b'<mujoco model="\xb6">'),
+        ),
         ("urdf", _mimic_chain(700)),
         ("urdf", URDF.replace("<mechanicalReduction>50<", "<mechanicalReduction>0<")),
         ("toml", "a" + 30_000 * ".a" + " = 1"),
@@ -235,24 +273,47 @@ def findings() -> list[tuple[str, bytes]]:
         ("csv", b"t,q1,q2\n0,1,\xff\n"),
         *(
             ("mapping", text)
-            for text in ("time_unit = [1]", "time = []", "q = 1.5", 'delimiter = "::"', "delimiter = {}", "units = 1")
+            for text in (
+                "time_unit = [1]",
+                "time = []",
+                "q = 1.5",
+                'delimiter = "::"',
+                "delimiter = {}",
+                "units = 1",
+            )
         ),
         *(
             ("mapping", text)
-            for text in ("motor_side = 3", "joints = 1", "offset = { joint1 = 'x' }", "gear_ratio = 0")
+            for text in (
+                "motor_side = 3",
+                "joints = 1",
+                "offset = { joint1 = 'x' }",
+                "gear_ratio = 0",
+            )
         ),
         ("estimate", 100_000 * "["),
         ("estimate", json.dumps({"minidyn": "estimate", "version": 4, "consistent": "no"})),
         ("npz", _archive(t=np.arange(5.0), q=np.zeros((5, 2)), starts=np.array([0, 10**15]))),
         ("npz", _archive(t=np.arange(5.0), q=np.zeros((5, 2)), joint_names=np.array(["a", "a"]))),
-        ("npz", _archive(t=np.arange(5.0), q=np.zeros((5, 2)), tau=np.zeros((5, 2)), joint_names=np.array([0]))),
+        (
+            "npz",
+            _archive(
+                t=np.arange(5.0),
+                q=np.zeros((5, 2)),
+                tau=np.zeros((5, 2)),
+                joint_names=np.array([0]),
+            ),
+        ),
         ("npz", _archive(t=np.array("x"), q=np.zeros((5, 2)))),
         ("npz", _archive(t=np.arange(5.0), q=np.zeros((5, 2)), sketch=np.array("["))),
         ("npz", _archive(t=np.arange(5.0), q=np.zeros((5, 2)), notices=np.array(['{"code": 3}']))),
         ("parquet", _twins()),
         ("parquet", _never_missing()),
         ("parquet", _without_order()),
-        ("mat", _matrix(b"\x05\0\0\0\x08\0\0\0", b"\x05\0\0\0\0\0\0\0")),  # SciPy took zero for a type and crashed
+        (
+            "mat",
+            _matrix(b"\x05\0\0\0\x08\0\0\0", b"\x05\0\0\0\0\0\0\0"),
+        ),  # SciPy took zero for a type and crashed
         ("db3", _bag("UPDATE messages SET timestamp = 1e300")),
         ("db3", _bag("UPDATE topics SET name = CAST(name AS BLOB)")),
         ("db3", _bag(_DEFINED.format("ros2msg", "int8 x\n" + 80 * "=" + "\nMSG: 1/A\nint8 x\n"))),
@@ -273,12 +334,15 @@ def _twins() -> bytes:
 
     buffer = io.BytesIO()
     lists = pa.array([[1.0, 2.0], [3.0, 4.0]])
-    pq.write_table(pa.Table.from_arrays([pa.array([0.0, 1.0]), lists, lists], names=["t", "q", "q"]), buffer)
+    pq.write_table(
+        pa.Table.from_arrays([pa.array([0.0, 1.0]), lists, lists], names=["t", "q", "q"]), buffer
+    )
     return buffer.getvalue()
 
 
 def _never_missing() -> bytes:
-    """A file whose schema says that no value may be missing, and whose statistics count those that are.
+    """A file whose schema says that no value may be missing, and whose statistics count those that
+    are.
 
     Arrow's Python objects of its column chunks ended the process.
     """
@@ -291,7 +355,10 @@ def _never_missing() -> bytes:
 
 
 def _without_order() -> bytes:
-    """A file whose columns have an order that is unknown: Arrow's writer of metadata ended the process."""
+    """A file whose columns have an order that is unknown.
+
+    Arrow's writer of metadata ended the process.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -315,9 +382,14 @@ def _bag(change: str) -> bytes:
 
     recording = log()
     rows = messages(recording.t, recording.joint_names, recording.q, recording.dq, recording.tau)
-    with tempfile.TemporaryDirectory() as folder, contextlib.closing(sqlite3.connect(":memory:")) as base:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.closing(sqlite3.connect(":memory:")) as base,
+    ):
         base.deserialize(
-            next(write_bag(Path(folder) / "bag", "db3", {"/joint_states": rows}).glob("*.db3")).read_bytes()
+            next(
+                write_bag(Path(folder) / "bag", "db3", {"/joint_states": rows}).glob("*.db3")
+            ).read_bytes()
         )
         base.execute(change)
         base.commit()

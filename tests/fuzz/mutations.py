@@ -1,4 +1,7 @@
-"""Mutations of files: of their bytes, and of what they say (elements, keys, cells, arrays), which passes the parser."""
+"""Mutations of files.
+
+Of their bytes, and of what they say (elements, keys, cells, arrays), which passes the parser.
+"""
 
 from __future__ import annotations
 
@@ -52,8 +55,36 @@ TEXTS += [
     "joint1",
     "1 2 3",
 ]
-TEXTS += ["1 2", "0 0 0", "base", "revolute", "free", "ball", "12345678901234567890", "-0", "None", "__class__", "=1+1"]
-NUMBERS: list[Any] = [0, -1, 1, 2**31, 2**63, 2**64, -(2**63), 10**30, 0.0, -0.0, 1e308, -1e308, 5e-324, 1e-9, 0.5]
+TEXTS += [
+    "1 2",
+    "0 0 0",
+    "base",
+    "revolute",
+    "free",
+    "ball",
+    "12345678901234567890",
+    "-0",
+    "None",
+    "__class__",
+    "=1+1",
+]
+NUMBERS: list[Any] = [
+    0,
+    -1,
+    1,
+    2**31,
+    2**63,
+    2**64,
+    -(2**63),
+    10**30,
+    0.0,
+    -0.0,
+    1e308,
+    -1e308,
+    5e-324,
+    1e-9,
+    0.5,
+]
 NUMBERS += [float("nan"), float("inf"), float("-inf"), True, 3, 7, 1000000007]
 PIECES = [
     b"nan",
@@ -98,9 +129,9 @@ def by_bytes(data: bytes, rng: random.Random) -> bytes:
             made[min(at, len(made) - 1)] = rng.randrange(256)
         elif kind < 0.4 and len(made) > 8:
             width = rng.choice([1, 2, 4, 8])
-            made[at : at + width] = rng.choice([0, 1, 2 ** (8 * width) - 1, 2 ** (8 * width - 1)]).to_bytes(
-                width, "little"
-            )
+            made[at : at + width] = rng.choice(
+                [0, 1, 2 ** (8 * width) - 1, 2 ** (8 * width - 1)]
+            ).to_bytes(width, "little")
         elif kind < 0.55:
             del made[at : at + rng.choice([1, 4, 50, 1000])]
         elif kind < 0.75:
@@ -119,11 +150,27 @@ def odd_value(rng: random.Random) -> Any:
         return rng.choice(NUMBERS)
     if kind < 0.8:
         return rng.choice(TEXTS)
-    return rng.choice([[], {}, [[]], [0, 1], ["a", 1], {"a": {}}, [float("nan")] * 3, [1.0] * 50, "x", {"q": 1}, False])
+    return rng.choice(
+        [
+            [],
+            {},
+            [[]],
+            [0, 1],
+            ["a", 1],
+            {"a": {}},
+            [float("nan")] * 3,
+            [1.0] * 50,
+            "x",
+            {"q": 1},
+            False,
+        ]
+    )
 
 
 def _places(tree: Any, found: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    keys: Any = tree if isinstance(tree, dict) else range(len(tree)) if isinstance(tree, list) else ()
+    keys: Any = (
+        tree if isinstance(tree, dict) else range(len(tree)) if isinstance(tree, list) else ()
+    )
     for key in keys:
         found.append((tree, key))
         _places(tree[key], found)
@@ -131,7 +178,9 @@ def _places(tree: Any, found: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
 
 
 def change_tree(tree: Any, rng: random.Random) -> Any:
-    """Return a tree of dicts and lists with some leaves and branches replaced, dropped, doubled, renamed, exchanged."""
+    """Return a tree of dicts and lists with some leaves and branches replaced, dropped, doubled,
+    renamed, exchanged.
+    """
     tree = copy.deepcopy(tree)
     for _ in range(rng.choice([1, 1, 1, 2, 4])):
         places = _places(tree, [])
@@ -149,7 +198,9 @@ def change_tree(tree: Any, rng: random.Random) -> Any:
             node[rng.choice(TEXTS + [str(other) for other in node])] = node.pop(key)
         elif kind < 0.8:
             other, name = rng.choice(places)
-            if (isinstance(other, dict) and name in other) or (isinstance(other, list) and name < len(other)):
+            if (isinstance(other, dict) and name in other) or (
+                isinstance(other, list) and name < len(other)
+            ):
                 node[key] = copy.deepcopy(other[name])
         elif kind < 0.9 and isinstance(node, list):
             node.extend(copy.deepcopy(node[: rng.choice([1, 2, 20])]))
@@ -169,14 +220,23 @@ def of_toml(data: bytes, rng: random.Random) -> bytes:
 
 
 def toml_of(tree: dict[str, Any]) -> str:
-    """Return plain values as TOML: tables with headings at the top, everything below them in line."""
-    lines = [f"{json.dumps(str(key))} = {_inline(value)}" for key, value in tree.items() if not _is_table(value)]
+    """Return plain values as TOML.
+
+    Tables with headings at the top, everything below them in line.
+    """
+    lines = [
+        f"{json.dumps(str(key))} = {_inline(value)}"
+        for key, value in tree.items()
+        if not _is_table(value)
+    ]
     for key, value in tree.items():
         if _is_table(value):
             many = isinstance(value, list)
             for one in value if many else [value]:
                 lines.append(f"[[{json.dumps(str(key))}]]" if many else f"[{json.dumps(str(key))}]")
-                lines += [f"{json.dumps(str(name))} = {_inline(entry)}" for name, entry in one.items()]
+                lines += [
+                    f"{json.dumps(str(name))} = {_inline(entry)}" for name, entry in one.items()
+                ]
     return "\n".join(lines) + "\n"
 
 
@@ -190,7 +250,11 @@ def _inline(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(str(key))} = {_inline(one)}" for key, one in value.items()) + "}"
+        return (
+            "{"
+            + ", ".join(f"{json.dumps(str(key))} = {_inline(one)}" for key, one in value.items())
+            + "}"
+        )
     if isinstance(value, list):
         return "[" + ", ".join(map(_inline, value)) + "]"
     if isinstance(value, float):
@@ -254,7 +318,20 @@ def of_csv(data: bytes, rng: random.Random) -> bytes:
             for one in rows:
                 one[column:column] = one[-1:]
         elif kind < 0.75 and rows[0]:
-            name = rng.choice(["t", "time", "q1", "q.joint1", "tau1", "effort", "run", "q1 [deg]", "t_ns", *rows[0]])
+            name = rng.choice(
+                [
+                    "t",
+                    "time",
+                    "q1",
+                    "q.joint1",
+                    "tau1",
+                    "effort",
+                    "run",
+                    "q1 [deg]",
+                    "t_ns",
+                    *rows[0],
+                ]
+            )
             rows[0][rng.randrange(len(rows[0]))] = name
         elif kind < 0.85:
             rng.shuffle(rows)
@@ -271,7 +348,9 @@ def change_array(array: Any, rng: random.Random) -> Any:
     kind = rng.random()
     if kind < 0.3 and array.size and array.dtype.kind in "fi":
         array = array.astype(float)
-        array.flat[rng.randrange(array.size) : array.size : rng.choice([1, 3, 1000])] = float(rng.choice(NUMBERS))
+        array.flat[rng.randrange(array.size) : array.size : rng.choice([1, 3, 1000])] = float(
+            rng.choice(NUMBERS)
+        )
     elif kind < 0.5:
         types = ["f2", "f4", ">f8", "i1", "i8", "u8", "b1", "c16", "U5", "S3", "M8[ns]", "f8"]
         with np.errstate(all="ignore"):
@@ -281,7 +360,15 @@ def change_array(array: Any, rng: random.Random) -> Any:
     elif kind < 0.7:
         array = array[: rng.randrange(len(array) + 1)] if array.ndim else array
     elif kind < 0.8:
-        array = rng.choice([array.ravel(), array[None], array[..., None], array.reshape(-1)[:0], array.reshape(-1)[:1]])
+        array = rng.choice(
+            [
+                array.ravel(),
+                array[None],
+                array[..., None],
+                array.reshape(-1)[:0],
+                array.reshape(-1)[:1],
+            ]
+        )
     elif kind < 0.9:
         array = np.asfortranarray(array[::-1])
     else:
@@ -303,11 +390,25 @@ def change_arrays(arrays: dict[str, Any], rng: random.Random) -> dict[str, Any]:
             del arrays[key]
         elif kind < 0.85:
             name = rng.choice(
-                ["t", "q", "tau", "dq", "joint_names", "starts", "notices", "prepared", "sketch", "run", "x"]
+                [
+                    "t",
+                    "q",
+                    "tau",
+                    "dq",
+                    "joint_names",
+                    "starts",
+                    "notices",
+                    "prepared",
+                    "sketch",
+                    "run",
+                    "x",
+                ]
             )
             arrays[name] = arrays.pop(key)
         else:
-            arrays[rng.choice(["starts", "telemetry.a", "prepared", "ddq"])] = change_array(arrays[key], rng)
+            arrays[rng.choice(["starts", "telemetry.a", "prepared", "ddq"])] = change_array(
+                arrays[key], rng
+            )
     return arrays
 
 
@@ -325,14 +426,20 @@ def of_mat(data: bytes, rng: random.Random) -> bytes:
 
     if data[:8].startswith(b"\x89HDF"):
         return by_bytes(data, rng)
-    content = {key: value for key, value in loadmat(io.BytesIO(data)).items() if not key.startswith("__")}
+    content = {
+        key: value for key, value in loadmat(io.BytesIO(data)).items() if not key.startswith("__")
+    }
     if len(content) == 1 and next(iter(content.values())).dtype.names:
         one = next(iter(content.values()))[0, 0]
         content = {name: one[name] for name in one.dtype.names}
     arrays = {key.replace(".", "_"): value for key, value in change_arrays(content, rng).items()}
-    arrays = {key: value for key, value in arrays.items() if value.dtype.kind not in "MO"} or {"x": np.zeros(1)}
+    arrays = {key: value for key, value in arrays.items() if value.dtype.kind not in "MO"} or {
+        "x": np.zeros(1)
+    }
     buffer = io.BytesIO()
-    savemat(buffer, {"log": arrays} if rng.random() < 0.3 else arrays, do_compression=rng.random() < 0.3)
+    savemat(
+        buffer, {"log": arrays} if rng.random() < 0.3 else arrays, do_compression=rng.random() < 0.3
+    )
     return buffer.getvalue()
 
 
@@ -367,27 +474,50 @@ def of_parquet(data: bytes, rng: random.Random) -> bytes:
                 made = [rng.choice([0, 1, None]) for _ in values]
             columns[at] = pa.array(made, word)
         elif kind < 0.6:
-            places = [float(rng.choice(NUMBERS)) if rng.random() < 0.2 else value for value in values]
-            columns[at] = pa.array([x if isinstance(x, int | float) else None for x in places], pa.float64())
+            places = [
+                float(rng.choice(NUMBERS)) if rng.random() < 0.2 else value for value in values
+            ]
+            columns[at] = pa.array(
+                [x if isinstance(x, int | float) else None for x in places], pa.float64()
+            )
         elif kind < 0.75:
             names[at] = rng.choice(["t", "q.joint1", "run", "tau.joint2", "x", *names, *TEXTS])
         elif kind < 0.9 and about:
             key = rng.choice(list(about))
             about[key] = rng.choice(
-                [b"", b"[", b"null", b"{}", b"[1]", b"\xff", b'["a"]', b"true", b'[{"code": 1}]', b"9" * 5000]
+                [
+                    b"",
+                    b"[",
+                    b"null",
+                    b"{}",
+                    b"[1]",
+                    b"\xff",
+                    b'["a"]',
+                    b"true",
+                    b'[{"code": 1}]',
+                    b"9" * 5000,
+                ]
             )
         else:
-            columns = [column[: rng.randrange(len(column) + 1)] for column in columns[:1]] * len(columns)
+            columns = [column[: rng.randrange(len(column) + 1)] for column in columns[:1]] * len(
+                columns
+            )
     buffer = io.BytesIO()
     made_table = pa.Table.from_arrays(columns, names=names).replace_schema_metadata(about)
     pq.write_table(
-        made_table, buffer, row_group_size=rng.choice([1, 7, 1000]), compression=rng.choice(["none", "snappy", "zstd"])
+        made_table,
+        buffer,
+        row_group_size=rng.choice([1, 7, 1000]),
+        compression=rng.choice(["none", "snappy", "zstd"]),
     )
     return buffer.getvalue()
 
 
 def of_records(data: bytes, rng: random.Random) -> bytes:
-    """Change whole fields of a binary file of records (bags): lengths, stamps, names of equal length."""
+    """Change whole fields of a binary file of records (bags).
+
+    Lengths, stamps, names of equal length.
+    """
     made = bytearray(data)
     for _ in range(rng.choice([1, 2, 4])):
         kind, at = rng.random(), rng.randrange(max(1, len(made) - 8))
@@ -395,10 +525,14 @@ def of_records(data: bytes, rng: random.Random) -> bytes:
             struct.pack_into("<d", made, at, float(rng.choice(NUMBERS)))
         elif kind < 0.6:
             near = [
-                k for k in range(at, min(at + 400, len(made) - 4)) if 0 < made[k] < 64 and not any(made[k + 1 : k + 4])
+                k
+                for k in range(at, min(at + 400, len(made) - 4))
+                if 0 < made[k] < 64 and not any(made[k + 1 : k + 4])
             ]
             place = rng.choice(near or [at])
-            struct.pack_into("<I", made, place, rng.choice([0, 1, 2, 5, 40, 1000, 2**20, 2**31, 2**32 - 1]))
+            struct.pack_into(
+                "<I", made, place, rng.choice([0, 1, 2, 5, 40, 1000, 2**20, 2**31, 2**32 - 1])
+            )
         elif kind < 0.8:
             letters = [k for k in range(at, min(at + 400, len(made))) if chr(made[k]).isalpha()]
             for k in letters[: rng.choice([1, 5])]:
@@ -409,7 +543,10 @@ def of_records(data: bytes, rng: random.Random) -> bytes:
 
 
 def of_db3(data: bytes, rng: random.Random) -> bytes:
-    """Change rows of a bag that is a database: cells, whole messages, names of tables and columns."""
+    """Change rows of a bag that is a database.
+
+    Cells, whole messages, names of tables and columns.
+    """
     with contextlib.closing(sqlite3.connect(":memory:")) as base:
         base.deserialize(data)
         for _ in range(rng.choice([1, 1, 2, 3])):
@@ -420,7 +557,9 @@ def of_db3(data: bytes, rng: random.Random) -> bytes:
 
 
 def _change_table(base: sqlite3.Connection, rng: random.Random) -> None:
-    table = rng.choice(["messages", "messages", "messages", "topics", "topics", "schema", "metadata"])
+    table = rng.choice(
+        ["messages", "messages", "messages", "topics", "topics", "schema", "metadata"]
+    )
     columns = [row[1] for row in base.execute(f"PRAGMA table_info('{table}')")]
     rows = [row for (row,) in base.execute(f"SELECT rowid FROM '{table}'")]  # noqa: S608
     if not rows or not columns:
@@ -428,22 +567,35 @@ def _change_table(base: sqlite3.Connection, rng: random.Random) -> None:
     kind, row, column = rng.random(), rng.choice(rows), rng.choice(columns)
     held = ", ".join(f"[{one}]" for one in columns if one != "id")
     if kind < 0.65:
-        old = base.execute(f"SELECT [{column}] FROM '{table}' WHERE rowid = ?", (row,)).fetchone()[0]  # noqa: S608
+        old = base.execute(f"SELECT [{column}] FROM '{table}' WHERE rowid = ?", (row,)).fetchone()[  # noqa: S608
+            0
+        ]
         if isinstance(old, bytes) and rng.random() < 0.9:
             new: Any = of_records(old, rng) if rng.random() < 0.7 else by_bytes(old, rng)
         elif isinstance(old, str) and rng.random() < 0.5:
             new = by_bytes(old.encode(), rng).decode("utf-8", "replace")
         else:
             new = odd_value(rng)
-            new = new if isinstance(new, str | float) else min(max(new, -(2**62)), 2**62) if type(new) is int else b"x"
+            new = (
+                new
+                if isinstance(new, str | float)
+                else min(max(new, -(2**62)), 2**62)
+                if type(new) is int
+                else b"x"
+            )
         where = "" if rng.random() < 0.2 else f" WHERE rowid = {row}"
         base.execute(f"UPDATE '{table}' SET [{column}] = ?{where}", (new,))  # noqa: S608
     elif kind < 0.75:
         base.execute(f"DELETE FROM '{table}' WHERE rowid >= ?", (row,))  # noqa: S608
     elif kind < 0.9:
-        base.execute(f"INSERT INTO '{table}' ({held}) SELECT {held} FROM '{table}' WHERE rowid = ?", (row,))  # noqa: S608
+        base.execute(
+            f"INSERT INTO '{table}' ({held}) SELECT {held} FROM '{table}' WHERE rowid = ?",  # noqa: S608
+            (row,),
+        )
     elif kind < 0.97:
-        base.execute(f"ALTER TABLE '{table}' RENAME COLUMN [{column}] TO {rng.choice(['x', 'data', 'id'])}")
+        base.execute(
+            f"ALTER TABLE '{table}' RENAME COLUMN [{column}] TO {rng.choice(['x', 'data', 'id'])}"
+        )
     else:
         base.execute(f"ALTER TABLE '{table}' RENAME TO other")
 
@@ -467,7 +619,10 @@ STRUCTURE: dict[str, Mutation] = {
 
 
 def mutated(kind: str, data: bytes, rng: random.Random) -> tuple[bytes, str]:
-    """Return a mutation of a file and how it was made: "structure" two times of three, else "bytes"."""
+    """Return a mutation of a file and how it was made.
+
+    "structure" two times of three, else "bytes".
+    """
     if rng.random() < 0.67:
         try:
             return STRUCTURE[kind](data, rng), "structure"

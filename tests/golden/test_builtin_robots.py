@@ -17,16 +17,39 @@ from minidyn.model.parameters import from_body
 from minidyn.model.placements import tree_pose
 
 NAMES = (
-    *("gen3", "hpr", "iiwa14", "panda", "panda_hand", "puma4", "puma560", "rx90", "scara", "so101", "stanford"),
+    *(
+        "gen3",
+        "hpr",
+        "iiwa14",
+        "panda",
+        "panda_hand",
+        "puma4",
+        "puma560",
+        "rx90",
+        "scara",
+        "so101",
+        "stanford",
+    ),
     *("two_arm", "two_link", "ur10", "ur10e", "ur5e", "xarm7", "z1"),
 )
 
 
-def mdh(robot: md.Robot, alpha: list[float], a: list[float], d: list[float], theta: list[float] | None = None) -> None:
+def mdh(
+    robot: md.Robot,
+    alpha: list[float],
+    a: list[float],
+    d: list[float],
+    theta: list[float] | None = None,
+) -> None:
     """Compare a chain's geometry, alpha and theta in degrees."""
     angles = theta or [0.0] * len(alpha)
     for index, joint in enumerate(robot.joints):
-        row = {"alpha": math.radians(alpha[index]), "a": a[index], "d": d[index], "theta": math.radians(angles[index])}
+        row = {
+            "alpha": math.radians(alpha[index]),
+            "a": a[index],
+            "d": d[index],
+            "theta": math.radians(angles[index]),
+        }
         wanted = [(step.kind, step.value) for step in mdh_steps(joint.kind, row, "row")]
         assert [(step.kind, step.value) for step in joint.before if step.value] == wanted
         assert joint.after == ()
@@ -59,12 +82,14 @@ def test_puma560() -> None:
         XX5 0.02 XY5 0.01 XZ5 0.01 YZ5 0.01 ZZ5 0.04 MX5 0.02 MY5 0.01 Ia5 0.3
         XX6 0.02 XY6 0.01 XZ6 0.01 YZ6 0.01 ZZ6 0.02 MX6 0.01 MY6 0.01 Ia6 0.3
         Ia1 1 YY2 1.5 Ia2 4.5 YY3 0.1 MZ3 0.3 M3 4.8 YY4 0.5 MZ4 -0.2 M4 0.8 YY5 0.02 MZ5 0.08 M5 0.5
-        YY6 0.02 MZ6 0.02 M6 0.1"""
+        YY6 0.02 MZ6 0.02 M6 0.1"""  # noqa: E501
     printed = text.split()
     table = dict(zip(printed[::2], map(float, printed[1::2])))
     assert len(robot.parameter_names) == 66
     assert len(table) == 55
-    assert dict(zip(robot.parameter_names, robot.parameters)) == {n: table.get(n, 0.0) for n in robot.parameter_names}
+    assert dict(zip(robot.parameter_names, robot.parameters)) == {
+        n: table.get(n, 0.0) for n in robot.parameter_names
+    }
     unprinted = ["XX1", "XY1", "XZ1", "YY1", "YZ1", "MX1", "MY1", "MZ1", "M1", "MZ2", "M2"]
     assert [name for name in robot.parameter_names if name not in table] == unprinted
 
@@ -89,7 +114,10 @@ def test_stanford() -> None:
 
 
 def test_two_link() -> None:
-    """LuMeng1993 section III-C: point masses at the frames' origins, a bar at the end, gravity along -y."""
+    """LuMeng1993 section III-C.
+
+    Point masses at the frames' origins, a bar at the end, gravity along -y.
+    """
     robot = md.load("two_link")
     assert robot.n == 2
     assert robot.gravity.tolist() == [0, -9.81, 0]
@@ -105,12 +133,16 @@ def test_two_link() -> None:
     assert value["ZZ2"] == pytest.approx(izz + m3 * (l2 + px) ** 2)
     assert value["MX1"] == value["ZZ1"] == 0.0
     assert all(link.realizability.realizable for link in robot.links)
-    # gravity torque as the paper's G: (m2 + m3) l1 g c1 + m3 g (l2 + px) c12, from the heights of the centres of mass
+    # gravity torque as the paper's G: (m2 + m3) l1 g c1 + m3 g (l2 + px) c12, from the heights of
+    # the centres of mass
     q = np.array([0.3, -0.7])
 
     def potential(angles: np.ndarray) -> float:
         T = tree_pose(robot, angles).links
-        return sum(-link.mass * robot.gravity @ (T[i] @ [*link.com, 1.0])[:3] for i, link in enumerate(robot.links))
+        return sum(
+            -link.mass * robot.gravity @ (T[i] @ [*link.com, 1.0])[:3]
+            for i, link in enumerate(robot.links)
+        )
 
     step = 1e-6
     slope = [(potential(q + step * e) - potential(q - step * e)) / (2 * step) for e in np.eye(2)]
@@ -120,7 +152,10 @@ def test_two_link() -> None:
 
 
 def test_puma4() -> None:
-    """LuMeng1993 section V-B: masses as printed with the load on link 4; lengths and centres as assumed."""
+    """LuMeng1993 section V-B: masses as printed with the load on link 4.
+
+    Lengths and centres as assumed.
+    """
     robot = md.load("puma4")
     mdh(robot, [0, -90, 0, -90], [0, 0, 0.4318, 0.0203], [0, 0, 0.1254, 0.4318])
     centres = [[0, 0, 0], [0.2159, 0, 0.0627], [0.01015, 0.2159, 0], [0.2, 0, 0]]
@@ -131,7 +166,10 @@ def test_puma4() -> None:
 
 
 def test_hpr() -> None:
-    """Gautier1991, closed-loop example with an assumed geometry; theta2 = theta3 - theta4, theta5 = 3 pi - theta4."""
+    """Gautier1991, closed-loop example with an assumed geometry.
+
+    theta2 = theta3 - theta4, theta5 = 3 pi - theta4.
+    """
     robot = md.load("hpr")
     assert robot.notices[0].code == "robot.note"
     assert "assumed" in str(robot.notices[0])
@@ -185,7 +223,15 @@ def test_panda() -> None:
     assert robot.joint_names == tuple(f"panda_joint{i}" for i in range(1, 8))
     masses = [4.970684, 0.646926, 3.228604, 3.587895, 1.225946, 1.666555, 0.735522]
     assert [link.mass for link in robot.links] == masses
-    assert [joint.limits.upper for joint in robot.joints] == [2.8973, 1.7628, 2.8973, -0.0698, 2.8973, 3.7525, 2.8973]
+    assert [joint.limits.upper for joint in robot.joints] == [
+        2.8973,
+        1.7628,
+        2.8973,
+        -0.0698,
+        2.8973,
+        3.7525,
+        2.8973,
+    ]
     assert [joint.limits.lower for joint in robot.joints] == [
         *(-2.8973, -1.7628, -2.8973, -3.0718, -2.8973, -0.0175, -2.8973)
     ]  # fmt: skip
@@ -238,7 +284,7 @@ UR = {  # a2, a3, (d1, d4, d5, d6), masses, torque limits, speed limits in deg/s
         [150, 150, 150, 28, 28, 28], [180] * 6,
     ),
     "ur10e": (
-        -0.6127, -0.57155, (0.1807, 0.17415, 0.11985, 0.11655), [7.369, 13.051, 3.989, 2.1, 1.98, 0.615],
+        -0.6127, -0.57155, (0.1807, 0.17415, 0.11985, 0.11655), [7.369, 13.051, 3.989, 2.1, 1.98, 0.615],  # noqa: E501
         [330, 330, 150, 56, 56, 56], [120, 120, 180, 180, 180, 180],
     ),
 }  # fmt: skip
@@ -264,19 +310,25 @@ def test_universal_robots(name: str) -> None:
 
 
 def test_iiwa14() -> None:
-    """Menagerie's figures: masses, and lengths of KUKA's data sheet (360, 420, 400 mm between the crossing axes)."""
+    """Menagerie's figures: masses, and lengths of KUKA's data sheet (360, 420, 400 mm between the
+    crossing axes).
+    """
     robot = md.load("iiwa14")
     assert [link.mass for link in robot.links] == [5.76, 6.35, 3.5, 3.5, 3.5, 1.8, 1.2]
     heights = tree_pose(robot, np.zeros(7)).links[:, 2, 3]
     assert heights[[1, 3, 5]] == pytest.approx([0.36, 0.36 + 0.42, 0.36 + 0.42 + 0.4])
-    assert [joint.limits.upper for joint in robot.joints] == pytest.approx(np.radians([170, 120] * 3 + [175]))
+    assert [joint.limits.upper for joint in robot.joints] == pytest.approx(
+        np.radians([170, 120] * 3 + [175])
+    )
     assert [joint.limits.velocity for joint in robot.joints] == pytest.approx(
         np.radians([85, 85, 100, 75, 130, 135, 135])
     )
     assert robot.links[1].parameters == pytest.approx(
         from_body(6.35, [0.0003, 0.059, 0.042], np.diag([0.0305, 0.0304, 0.011]))
     )
-    axes = tree_pose(robot, np.zeros(7)).links[:, :3, 2]  # upright: A1, A3, A5, A7 up; A2 and A6 against A4
+    axes = tree_pose(robot, np.zeros(7)).links[
+        :, :3, 2
+    ]  # upright: A1, A3, A5, A7 up; A2 and A6 against A4
     assert axes[:, 2] == pytest.approx([1, 0, 1, 0, 1, 0, 1], abs=1e-12)
     assert axes[[1, 3, 5], 1] == pytest.approx([1, -1, 1], abs=1e-12)
 
@@ -284,17 +336,34 @@ def test_iiwa14() -> None:
 def test_gen3() -> None:
     """Kinova's URDF of the arm without vision module."""
     robot = md.load("gen3")
-    assert [link.mass for link in robot.links] == [1.3773, 1.1636, 1.1636, 0.9302, 0.6781, 0.6781, 0.364]
-    moves = [[0, 0, 0.15643], [0, 0.005375, -0.12838], [0, -0.21038, -0.006375], [0, 0.006375, -0.21038]]
+    assert [link.mass for link in robot.links] == [
+        1.3773,
+        1.1636,
+        1.1636,
+        0.9302,
+        0.6781,
+        0.6781,
+        0.364,
+    ]
+    moves = [
+        [0, 0, 0.15643],
+        [0, 0.005375, -0.12838],
+        [0, -0.21038, -0.006375],
+        [0, 0.006375, -0.21038],
+    ]
     moves += [[0, -0.20843, -0.006375], [0, 0.00017505, -0.10593], [0, -0.10593, -0.00017505]]
     for joint, move in zip(robot.joints, moves):
         assert joint.placement[:3, 3] == pytest.approx(move, abs=1e-15)
     turns = [180, 90, -90, 90, -90, 90, -90]
     for joint, turn in zip(robot.joints, turns):
         c, s = math.cos(math.radians(turn)), math.sin(math.radians(turn))
-        assert joint.placement[:3, :3] == pytest.approx(np.array([[1, 0, 0], [0, c, -s], [0, s, c]]), abs=1e-15)
+        assert joint.placement[:3, :3] == pytest.approx(
+            np.array([[1, 0, 0], [0, c, -s], [0, s, c]]), abs=1e-15
+        )
     last = np.array([[0.000214, 0, 1e-6], [0, 0.000223, -2e-6], [1e-6, -2e-6, 0.00024]])
-    assert robot.links[6].parameters == pytest.approx(from_body(0.364, [-9.3e-05, 0.000132, -0.022905], last))
+    assert robot.links[6].parameters == pytest.approx(
+        from_body(0.364, [-9.3e-05, 0.000132, -0.022905], last)
+    )
     assert [joint.limits.effort for joint in robot.joints] == [39] * 4 + [9] * 3
     assert [joint.limits.upper for joint in robot.joints[1::2]] == [1.4, 2.66, 2.23]
 
@@ -304,6 +373,8 @@ def test_panda_hand_is_the_panda_with_more() -> None:
     assert robot.joint_names == (*arm.joint_names, "panda_finger_joint1")
     assert len(robot.joints) == 9
     q = np.random.default_rng(0).uniform(-1, 1, 9)
-    np.testing.assert_allclose(tree_pose(robot, q).links[:7], tree_pose(arm, q[:7]).links[:7], atol=1e-12)
+    np.testing.assert_allclose(
+        tree_pose(robot, q).links[:7], tree_pose(arm, q[:7]).links[:7], atol=1e-12
+    )
     for mine, theirs in zip(robot.links[:6], arm.links[:6]):
         np.testing.assert_allclose(mine.parameters, theirs.parameters, rtol=1e-12)

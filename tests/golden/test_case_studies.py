@@ -1,4 +1,7 @@
-"""Case studies of the five papers: nothing differs but marked errata, and computed values are the golden ones."""
+"""Case studies of the five papers.
+
+Nothing differs but marked errata, and computed values are the golden ones.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,12 @@ def studies() -> dict[str, Study]:
 
 
 def entries(study: Study, source: str) -> dict[str, Entry]:
-    return {entry.name: entry for table in study.tables if table.source == source for entry in table.entries}
+    return {
+        entry.name: entry
+        for table in study.tables
+        if table.source == source
+        for entry in table.entries
+    }
 
 
 # ---------------------------------------------------------------- the shape
@@ -59,7 +67,9 @@ def test_verdicts(printed: str, found: float | str, erratum: str, verdict: str) 
 
 
 def test_nothing_differs_and_errata_are_marked(studies: dict[str, Study]) -> None:
-    found = {name: (study.verdicts[ERRATUM], study.verdicts[DIFFERS]) for name, study in studies.items()}
+    found = {
+        name: (study.verdicts[ERRATUM], study.verdicts[DIFFERS]) for name, study in studies.items()
+    }
     assert found == {
         "gautier-1991": (5, 0),
         "lin-1992": (6, 0),
@@ -90,11 +100,15 @@ def test_pages_hold_every_value_and_load_nothing(studies: dict[str, Study]) -> N
 def test_the_page_of_the_documentation_is_up_to_date(studies: dict[str, Study]) -> None:
     import make_case_studies
 
-    assert make_case_studies.PAGE.read_text(encoding="utf-8") == make_case_studies.page(list(studies.values())), (
-        "run: python docs/make_case_studies.py --figures"
-    )
-    drawn = {path.name for path in (HERE.parents[1] / "docs" / "figures").glob("case-*.svg")} - {"case-study.svg"}
-    assert drawn == {f"case-{figure.key}.svg" for study in studies.values() for figure in study.figures}
+    assert make_case_studies.PAGE.read_text(encoding="utf-8") == make_case_studies.page(
+        list(studies.values())
+    ), "run: python docs/make_case_studies.py --figures"
+    drawn = {path.name for path in (HERE.parents[1] / "docs" / "figures").glob("case-*.svg")} - {
+        "case-study.svg"
+    }
+    assert drawn == {
+        f"case-{figure.key}.svg" for study in studies.values() for figure in study.figures
+    }
 
 
 # ---------------------------------------------------------------- against independent computations
@@ -159,12 +173,16 @@ def test_gautier_1991_against_golden_numbers(studies: dict[str, Study]) -> None:
     for name, value in GAUTIER["XB1"].items():
         assert table[f"XB1 of {name}"].found == pytest.approx(value, abs=1e-9)
     evidence = entries(studies["gautier-1991"], "Table II")
-    assert {name[8:] for name, entry in evidence.items() if name.startswith("R_ii") and entry.found == "0"} == set(
-        GAUTIER["regrouped"]
-    )
-    assert {name[8:] for name, entry in evidence.items() if name.startswith("V2 N") and entry.found == "0"} == set(
-        GAUTIER["unchanged"]
-    )
+    assert {
+        name[8:]
+        for name, entry in evidence.items()
+        if name.startswith("R_ii") and entry.found == "0"
+    } == set(GAUTIER["regrouped"])
+    assert {
+        name[8:]
+        for name, entry in evidence.items()
+        if name.startswith("V2 N") and entry.found == "0"
+    } == set(GAUTIER["unchanged"])
 
 
 def test_what_is_zero_in_gautiers_table_ii(studies: dict[str, Study]) -> None:
@@ -179,14 +197,20 @@ def test_what_is_zero_in_gautiers_table_ii(studies: dict[str, Study]) -> None:
         assert evidence[f"R_ii of {name}"].found == ("0" if value < 1e-10 * R.max() else "not 0")
 
 
-def test_lu_meng_against_golden_numbers_and_the_corrected_formula(studies: dict[str, Study]) -> None:
+def test_lu_meng_against_golden_numbers_and_the_corrected_formula(
+    studies: dict[str, Study],
+) -> None:
     study = studies["lu-meng"]
     assert study.numbers["modified_slotine_li"]["t5"] == pytest.approx(0.27825, abs=3e-4)
     assert study.numbers["craig"]["t5"] == pytest.approx(0.2765, abs=3e-4)
     assert study.numbers["craig"]["tm5"] == pytest.approx(0.27675, abs=3e-4)
     (q1, q2), (v1, v2), (a1, a2), l1, l2, g = (0.3, -0.7), (0.5, 1.1), (-0.4, 0.8), 1.1, 0.8, 9.81
     c1, c2, s2, c12 = math.cos(q1), math.cos(q2), math.sin(q2), math.cos(q1 + q2)
-    row1 = (l1**2 + 2 * l1 * l2 * c2 + l2**2) * a1 + l2 * (l1 * c2 + l2) * a2 - l1 * l2 * s2 * v2 * (2 * v1 + v2)
+    row1 = (
+        (l1**2 + 2 * l1 * l2 * c2 + l2**2) * a1
+        + l2 * (l1 * c2 + l2) * a2
+        - l1 * l2 * s2 * v2 * (2 * v1 + v2)
+    )
     table = entries(study, "eq. (61)")
     assert table["row 1, m2"].found == pytest.approx(l1 * (l1 * a1 + c1 * g))
     assert table["row 1, m3"].found == pytest.approx(row1 + (l1 * c1 + l2 * c12) * g)
@@ -204,7 +228,9 @@ def test_studies_can_be_varied() -> None:
     assert all(entry.verdict != DIFFERS for entry in entries(noisy, "Table I").values())
     longer = case_study("gautier-1991", d3=0.7, method="svd")
     assert all(entry.verdict == AGREES for entry in entries(longer, "Table V").values())
-    assert entries(longer, "Table III")["XB1 of MX2"].found == pytest.approx(1.2 + 0.7 * (4.8 + 0.8 + 0.5 + 0.1))
+    assert entries(longer, "Table III")["XB1 of MX2"].found == pytest.approx(
+        1.2 + 0.7 * (4.8 + 0.8 + 0.5 + 0.1)
+    )
     slow = case_study("lu-meng", bandwidth=10.0, duration=0.4, dt=1e-3)
     assert slow.numbers["modified_slotine_li"]["t5"] > 0.35
     assert np.all([entry.verdict != DIFFERS for entry in entries(slow, "eq. (61)").values()])
@@ -218,7 +244,10 @@ def test_wrong_names_and_values() -> None:
     with pytest.raises(md.MinidynError, match=r"expected a value such as 0\.0"):
         option_values("lin-1992", ("noise=much",))
     assert option_values("lin-1992", ("turned=-0.5,0.2",)) == {"turned": (-0.5, 0.2)}
-    assert option_values("lin-fang-1999", ("executed=no", "most=6")) == {"executed": False, "most": 6}
+    assert option_values("lin-fang-1999", ("executed=no", "most=6")) == {
+        "executed": False,
+        "most": 6,
+    }
 
 
 def test_the_verb(tmp_path: Path) -> None:
@@ -231,10 +260,15 @@ def test_the_verb(tmp_path: Path) -> None:
     assert outcome["verdicts"][DIFFERS] > 10
     assert outcome["files"] == [str(page)]
     assert "0.01" in page.read_text()
-    shown = CliRunner().invoke(main, ["casestudy", "lin-1994", "--with", "chains=2", "--every", "--output", str(page)])
+    shown = CliRunner().invoke(
+        main, ["casestudy", "lin-1994", "--with", "chains=2", "--every", "--output", str(page)]
+    )
     assert "U11_22_4" in shown.stdout
     assert "6: axes meet" in shown.stdout
-    for words, message in ((["all", "--with", "noise=1"], "name it"), (["all", "--output", "a.html"], "need a folder")):
+    for words, message in (
+        (["all", "--with", "noise=1"], "name it"),
+        (["all", "--output", "a.html"], "need a folder"),
+    ):
         wrong = CliRunner().invoke(main, ["casestudy", *words])
         assert wrong.exit_code == 2
         assert message in wrong.stderr

@@ -1,4 +1,6 @@
-"""The case study of LuMeng1993, against series computed independently (golden/lu_meng.json, adaptive.runs)."""
+"""The case study of LuMeng1993, against series computed independently (golden/lu_meng.json,
+adaptive.runs).
+"""
 
 import numpy as np
 import pytest
@@ -54,10 +56,16 @@ def test_lyapunov_function_decreases(study) -> None:
 
 
 def test_low_rates_violate_the_condition_and_say_so() -> None:
-    """Runs lowlam_1.0 and lowlam_5 of the golden file: V rises at 44.75 % of the samples, and never."""
+    """Runs lowlam_1.0 and lowlam_5 of the golden file.
+
+    V rises at 44.75 % of the samples, and never.
+    """
     low = lu_meng_case(bandwidth=1.0, dt=1e-3).slotine_li
     rising = np.mean(np.diff(low.telemetry["lyapunov"]) > 0)
     assert rising > 0.1
-    assert {notice.code for notice in low.notices} == {"simulate.lyapunov_rises", "simulate.stability_violated"}
+    assert {notice.code for notice in low.notices} == {
+        "simulate.lyapunov_rises",
+        "simulate.stability_violated",
+    }
     high = lu_meng_case(bandwidth=5.0, dt=1e-3).slotine_li
     assert "simulate.lyapunov_rises" not in {notice.code for notice in high.notices}

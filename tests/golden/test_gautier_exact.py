@@ -1,4 +1,7 @@
-"""Gautier 1991 by exact arithmetic: Table III and V of the PUMA, the variants, the robot with a loop."""
+"""Gautier 1991 by exact arithmetic.
+
+Table III and V of the PUMA, the variants, the robot with a loop.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,9 @@ def test_puma_counts_names_and_relations(model: str) -> None:
 def test_puma_values_of_table_3(model: str) -> None:
     robot = md.load("puma560")
     base = md.base_parameters(robot, model=model)
-    np.testing.assert_allclose(base.values(), [PUMA["XB1"][name] for name in base.kept], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        base.values(), [PUMA["XB1"][name] for name in base.kept], rtol=1e-12, atol=1e-12
+    )
 
 
 def test_puma_torque_from_base_parameters() -> None:
@@ -113,7 +118,11 @@ def test_hpr_in_symbols(model: str, tmp_path: Path) -> None:
     assert not any("." in text for text in texts)  # every length by its name
     for relation, name in zip(base.relations(), base.kept):
         for term in relation.terms[1:]:
-            value = term.value if term.polynomial is None else term.polynomial.value({"D4": 0.6, "D5": 0.25, "D6": 0.7})
+            value = (
+                term.value
+                if term.polynomial is None
+                else term.polynomial.value({"D4": 0.6, "D5": 0.25, "D6": 0.7})
+            )
             assert value == pytest.approx(HPR["beta"][name][term.parameter], abs=1e-8)
     text = (Path(md.__file__).parent / "model" / "robots" / "hpr.toml").read_text(encoding="utf-8")
     rng = np.random.default_rng(29)
@@ -121,7 +130,9 @@ def test_hpr_in_symbols(model: str, tmp_path: Path) -> None:
         path = tmp_path / f"hpr{number}.toml"
         changed = text
         for name, old in (("D4", 0.6), ("D5", 0.25), ("D6", 0.7)):
-            changed = changed.replace(f"{name} = {old}\n", f"{name} = {rng.uniform(0.2, 0.9):.3f}\n")
+            changed = changed.replace(
+                f"{name} = {old}\n", f"{name} = {rng.uniform(0.2, 0.9):.3f}\n"
+            )
         path.write_text(changed, encoding="utf-8")
         other = md.base_parameters(md.load(path), model=model)
         assert not np.allclose(other.K, base.K)

@@ -1,4 +1,7 @@
-"""Gautier 1991 by the paper's own numeric methods: PUMA 560 (Tables I-V), its variants, the HPR loop, scaling."""
+"""Gautier 1991 by the paper's own numeric methods.
+
+PUMA 560 (Tables I-V), its variants, the HPR loop, scaling.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,9 @@ def test_tables_two_three_and_five(puma: Robot, method: str, model: str) -> None
     assert len(base.robot.layout) == counts["standard"] == 66
     assert (len(base.eliminated), len(base.regrouped), base.rank) == (11, 15, 40)
     assert len(base.unchanged) == counts["unchanged"] == 23
-    np.testing.assert_allclose(base.values(), [PUMA["XB1"][name] for name in base.kept], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        base.values(), [PUMA["XB1"][name] for name in base.kept], rtol=0, atol=1e-9
+    )
     K = np.zeros_like(base.K)
     for row, entries in PUMA["beta"].items():
         for column, value in entries.items():
@@ -73,12 +78,21 @@ def test_tables_two_three_and_five(puma: Robot, method: str, model: str) -> None
 
 def test_table_three_as_printed(puma: Robot) -> None:
     base = numeric_base(puma)
-    printed = {"ZZR1": 5.0186, "XXR2": -2.0500, "ZZR2": 6.5500, "XXR3": 0.7634, "ZZR3": 0.9646, "XXR4": -0.4200}
+    printed = {
+        "ZZR1": 5.0186,
+        "XXR2": -2.0500,
+        "ZZR2": 6.5500,
+        "XXR3": 0.7634,
+        "ZZR3": 0.9646,
+        "XXR4": -0.4200,
+    }
     values = dict(zip(base.names, base.values()))
     assert {name: round(values[name], 4) for name in printed} == printed
 
 
-def test_the_base_parameters_make_the_torque_and_the_energy_of_the_golden_point(puma: Robot) -> None:
+def test_the_base_parameters_make_the_torque_and_the_energy_of_the_golden_point(
+    puma: Robot,
+) -> None:
     point = PUMA["torque_point"]
     q, dq, ddq = (np.array(point[key]) for key in ("q", "qd", "qdd"))
     base = numeric_base(puma)
@@ -99,7 +113,9 @@ def _variant(name: str) -> Robot:
     if name == "PUMA no Ia":
         return puma.with_drives(rotor_inertia=False)
     if name == "2R perp":
-        return Robot.from_mdh("RR", alpha=[0, np.pi / 2], a=[0, 0.3], d=[0.4, 0.2], rotor_inertia=True)
+        return Robot.from_mdh(
+            "RR", alpha=[0, np.pi / 2], a=[0, 0.3], d=[0.4, 0.2], rotor_inertia=True
+        )
     if name == "SCARA RRPR":
         return Robot.from_mdh("RRPR", a=[0, 0.4, 0.3, 0], d=[0.5, 0, 0, 0], rotor_inertia=True)
     if name == "P vert alone":
@@ -143,7 +159,9 @@ def test_hpr_with_its_loop_and_without() -> None:
             assert set(base.unchanged) == set(result["unchanged"])
             for row, entries in result["beta"].items():
                 found = base.matrix[base.kept.index(row)]
-                named = {n: found[k] for k, n in enumerate(hpr.layout.names) if found[k] and n != row}
+                named = {
+                    n: found[k] for k, n in enumerate(hpr.layout.names) if found[k] and n != row
+                }
                 assert named == pytest.approx(entries, abs=1e-7)
 
 

@@ -50,7 +50,9 @@ def our_name(golden: str) -> str:
 @pytest.mark.parametrize("name", ROBOTS)
 def test_constants_of_composite_bodies(name: str, version: str) -> None:
     entry = ROBOTS[name]
-    for found, golden in zip(md.papers.inertia_constants(robot_of(entry), version), entry[f"constants_{version}"]):
+    for found, golden in zip(
+        md.papers.inertia_constants(robot_of(entry), version), entry[f"constants_{version}"]
+    ):
         assert found.mass == pytest.approx(golden["mhat"], abs=1e-9)
         np.testing.assert_allclose(found.k, golden["k"], atol=1e-9)
         np.testing.assert_allclose(found.U, golden["U"], atol=1e-9)
@@ -81,16 +83,32 @@ def test_values_of_the_set(name: str, version: str) -> None:
 def test_stanford_table_2() -> None:
     """Lin1992 Table II as computed directly, and U of LinFang1999 for the same arm."""
     robot = robot_of(ROBOTS["stanford_fig2"])
-    for found, golden in zip(md.papers.inertia_constants(robot, "1992"), GOLDEN["table2_direct_1992"].values()):
+    for found, golden in zip(
+        md.papers.inertia_constants(robot, "1992"), GOLDEN["table2_direct_1992"].values()
+    ):
         U = found.U
         assert found.mass == pytest.approx(golden["mhat"], abs=1e-9)
         np.testing.assert_allclose(found.k, golden["k"], atol=1e-9)
-        got = {"U11_22": U[0, 0] - U[1, 1], "U33": U[2, 2], "U12": U[0, 1], "U13": U[0, 2], "U23": U[1, 2]}
+        got = {
+            "U11_22": U[0, 0] - U[1, 1],
+            "U33": U[2, 2],
+            "U12": U[0, 1],
+            "U13": U[0, 2],
+            "U23": U[1, 2],
+        }
         got |= {"U11": U[0, 0], "U22": U[1, 1]}
         assert got == pytest.approx({key: golden[key] for key in got}, abs=1e-9)
-    for found, golden in zip(md.papers.inertia_constants(robot, "1999"), GOLDEN["table2_direct_1999U"].values()):
+    for found, golden in zip(
+        md.papers.inertia_constants(robot, "1999"), GOLDEN["table2_direct_1999U"].values()
+    ):
         U = found.U
-        got = {"U11_22": U[0, 0] - U[1, 1], "U33": U[2, 2], "U12": U[0, 1], "U13": U[0, 2], "U23": U[1, 2]}
+        got = {
+            "U11_22": U[0, 0] - U[1, 1],
+            "U33": U[2, 2],
+            "U12": U[0, 1],
+            "U13": U[0, 2],
+            "U23": U[1, 2],
+        }
         assert got == pytest.approx(golden, abs=1e-9)
     assert md.base_parameters(robot, method="mlc").rank == GOLDEN["n_minimal_parameters_stanford"]
 
@@ -103,10 +121,14 @@ def test_stanford_table_1() -> None:
         q = np.full(6, 0.7)
         q[{3: 2}.get(frame, frame) - 1] = {1: 0.7, 2: -0.7, 3: -0.6}[configuration]
         pose = tree_pose(robot, q)
-        np.testing.assert_allclose(pose.links[frame - 1, :3, :3].T @ pose.axes[0], golden, atol=1e-9, err_msg=label)
+        np.testing.assert_allclose(
+            pose.links[frame - 1, :3, :3].T @ pose.axes[0], golden, atol=1e-9, err_msg=label
+        )
 
 
-@pytest.mark.parametrize("name", [name for name, entry in ROBOTS.items() if "tau_pinocchio" in entry])
+@pytest.mark.parametrize(
+    "name", [name for name, entry in ROBOTS.items() if "tau_pinocchio" in entry]
+)
 def test_dynamics_of_the_golden_robots(name: str) -> None:
     entry = ROBOTS[name]
     robot = robot_of(entry)
@@ -114,6 +136,8 @@ def test_dynamics_of_the_golden_robots(name: str) -> None:
     tau = np.array(entry["tau_pinocchio"])
     np.testing.assert_allclose(md.inverse_dynamics(robot, q, dq, ddq), tau, atol=1e-9)
     base = md.base_parameters(robot, method="mlc")
-    np.testing.assert_allclose(md.base_regressor(robot, q, dq, ddq, base=base) @ base.values(), tau, atol=1e-9)
+    np.testing.assert_allclose(
+        md.base_regressor(robot, q, dq, ddq, base=base) @ base.values(), tau, atol=1e-9
+    )
     np.testing.assert_allclose(md.inertia_matrix(robot, q), entry["H_pinocchio"], atol=1e-9)
     np.testing.assert_allclose(md.gravity_torque(robot, q), entry["gravity_torque"], atol=1e-9)

@@ -1,4 +1,7 @@
-"""Lin1992's own experiment: the Stanford arm identified by moving one joint at a time, its tables and conditions."""
+"""Lin1992's own experiment.
+
+The Stanford arm identified by moving one joint at a time, its tables and conditions.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,14 @@ LATER = {2: (-0.7, -0.6), 3: (-0.7,), 4: (-0.7, -0.6), 5: (-0.7, -0.6), 6: (-0.7
 
 
 def stanford() -> Robot:
-    bodies = [{"mass": m, "com": c, "inertia": J} for m, c, J in zip(ENTRY["mass"], ENTRY["com"], ENTRY["I_com"])]
+    bodies = [
+        {"mass": m, "com": c, "inertia": J}
+        for m, c, J in zip(ENTRY["mass"], ENTRY["com"], ENTRY["I_com"])
+    ]
     table = (ENTRY[key] for key in ("beta", "b", "d_null", "theta_null"))
-    return Robot.from_mdh(ENTRY["types"], *table, gravity=ENTRY["gravity"], parameters=bodies, name="stanford")
+    return Robot.from_mdh(
+        ENTRY["types"], *table, gravity=ENTRY["gravity"], parameters=bodies, name="stanford"
+    )
 
 
 def step_response() -> tuple[Array, Array, Array, Array]:
@@ -48,12 +56,16 @@ def run(robot: Robot, mover: int, place: Array) -> md.Recording:
     t, q1, dq1, ddq1 = step_response()
     q, dq, ddq = np.tile(place, (len(t), 1)), np.zeros((len(t), 6)), np.zeros((len(t), 6))
     q[:, mover], dq[:, mover], ddq[:, mover] = q1, dq1, ddq1
-    return md.Recording(t, q, md.inverse_dynamics(robot, q, dq, ddq), dq=dq, ddq=ddq, joint_names=robot.joint_names)
+    return md.Recording(
+        t, q, md.inverse_dynamics(robot, q, dq, ddq), dq=dq, ddq=ddq, joint_names=robot.joint_names
+    )
 
 
 @pytest.mark.parametrize("label", GOLDEN["table1"])
 def test_table_1_is_what_the_equations_hold(label: str) -> None:
-    """u_1 in the frame of joint j is read from the coefficients of U13, U23, U33 (or kx, ky of a sliding joint)."""
+    """u_1 in the frame of joint j is read from the coefficients of U13, U23, U33 (or kx, ky of a
+    sliding joint).
+    """
     configuration, joint = int(label[6]), int(label[-2])
     equations = Equations.of(stanford(), "test")
     place = places(joint)[configuration - 1]
@@ -64,7 +76,9 @@ def test_table_1_is_what_the_equations_hold(label: str) -> None:
         u = [found["k3y"], -found["k3x"]]
         np.testing.assert_allclose(u, GOLDEN["table1"][label][:2], atol=1e-9)
         (row,) = equations.own_rows(0, 2, place, none, unit, none)  # at unit speed: k3x holds ux uz
-        assert row[equations.names(2).index("k3x")] == pytest.approx(u[0] * GOLDEN["table1"][label][2], abs=1e-9)
+        assert row[equations.names(2).index("k3x")] == pytest.approx(
+            u[0] * GOLDEN["table1"][label][2], abs=1e-9
+        )
     else:
         u = [found[f"U13_{joint}"], found[f"U23_{joint}"], found[f"U33_{joint}"]]
         np.testing.assert_allclose(u, GOLDEN["table1"][label], atol=1e-9)
@@ -75,10 +89,14 @@ def test_conditions_of_the_papers_places(joint: int) -> None:
     """The golden conditions: three instants at each place, U33_2 left to a motion of joint 2."""
     equations = Equations.of(stanford(), "test")
     _, q, dq, ddq = step_response()
-    A = np.concatenate([equations.own_rows(0, joint - 1, place, q, dq, ddq) for place in places(joint)])
+    A = np.concatenate(
+        [equations.own_rows(0, joint - 1, place, q, dq, ddq) for place in places(joint)]
+    )
     if joint == 2:
         A = np.delete(A, equations.names(1).index("U33_2"), axis=1)
-    assert np.linalg.cond(A) == pytest.approx(GOLDEN["identification_cond"][f"cond_joint{joint}"], rel=1e-8)
+    assert np.linalg.cond(A) == pytest.approx(
+        GOLDEN["identification_cond"][f"cond_joint{joint}"], rel=1e-8
+    )
 
 
 def test_table_2() -> None:
@@ -91,21 +109,34 @@ def test_table_2() -> None:
     found = md.identify_one_joint(robot.with_parameters(None), [*runs, run(robot, 1, HOME)])
     assert len(found.names) == GOLDEN["n_minimal_parameters_stanford"]
     for number, golden in GOLDEN["table2_direct_1992"].items():
-        names = {f"U11_22_{number}": "U11_22"} | {f"{key}_{number}": key for key in ("U33", "U12", "U13", "U23")}
+        names = {f"U11_22_{number}": "U11_22"} | {
+            f"{key}_{number}": key for key in ("U33", "U12", "U13", "U23")
+        }
         wanted = {name: golden[key] for name, key in names.items()} | {f"m{number}": golden["mhat"]}
         wanted |= {f"k{number}{axis}": value for axis, value in zip("xyz", golden["k"])}
         body = found.bodies[int(number) - 1]
         assert body.values == pytest.approx({name: wanted[name] for name in body.values}, abs=1e-9)
-    assert {name for name in found.names if name.endswith("_1") or name.startswith("k1")} == {"U33_1"}
+    assert {name for name in found.names if name.endswith("_1") or name.startswith("k1")} == {
+        "U33_1"
+    }
     # printed to four decimals; entries of 1e-5 are noise around 0
-    printed = {"m3": 6.47, "k2y": 2.74, "k3z": -2.74, "U11_22_2": 4.385, "U33_2": 4.4053, "U33_1": 1.0144}
+    printed = {
+        "m3": 6.47,
+        "k2y": 2.74,
+        "k3z": -2.74,
+        "U11_22_2": 4.385,
+        "U33_2": 4.4053,
+        "U33_1": 1.0144,
+    }
     assert {name: found.values[name] for name in printed} == pytest.approx(printed, abs=2e-4)
 
 
 def test_the_plan_is_better_than_the_papers_choice() -> None:
     robot = stanford()
     plan = md.one_joint_plan(robot, friction="own", rotor_inertia=None)
-    papers = {joint: GOLDEN["identification_cond"][f"cond_joint{joint}"] for joint in (2, 3, 4, 5, 6)}
+    papers = {
+        joint: GOLDEN["identification_cond"][f"cond_joint{joint}"] for joint in (2, 3, 4, 5, 6)
+    }
     assert {system.joint for system in plan.systems} == set(robot.joint_names)
     for system in plan.systems:
         assert system.condition < 50
@@ -113,6 +144,8 @@ def test_the_plan_is_better_than_the_papers_choice() -> None:
         assert joint == 1 or system.condition < papers[joint]
     assert len(plan.steps) < len({tuple(place) for joint in LATER for place in places(joint)})
     shown = {name: step.joint for step in plan.steps for name in step.yields}
-    assert shown == {name: {"U33_2": "joint2", "m3": "joint3"}.get(name, "joint1") for name in plan.base.names}
+    assert shown == {
+        name: {"U33_2": "joint2", "m3": "joint3"}.get(name, "joint1") for name in plan.base.names
+    }
     assert [step.rules for step in plan.steps if step.joint == "joint3"] == [("1",)]
     assert plan.steps[0].rules == ("2.1", "2.2", "3.1")

@@ -14,7 +14,13 @@ from conftest import count
 from minidyn.app.casestudies.lin_fang_1999 import PRINTED, printed_counts
 from minidyn.errors import MinidynError, UnknownName, Unsupported
 from minidyn.model.robot import Robot
-from minidyn.papers.operation_count import formulation_lines, moment_lines, operation_count, paper_count, total
+from minidyn.papers.operation_count import (
+    formulation_lines,
+    moment_lines,
+    operation_count,
+    paper_count,
+    total,
+)
 
 GOLDEN = json.loads((Path(__file__).parent / "lin.json").read_text())
 RIGHT = math.pi / 2
@@ -45,14 +51,17 @@ def test_line_sums_of_table_vi(kind: str, n: int) -> None:
         else:
             mul, add = (part.split("(")[0] for part in text.split(";"))
             expected = (
-                float(np.dot(_polynomial(mul), powers)) + (2 if number == 1 else 0),  # 2M for s from 1 to 2
+                float(np.dot(_polynomial(mul), powers))
+                + (2 if number == 1 else 0),  # 2M for s from 1 to 2
                 float(np.dot(_polynomial(add), powers)),
             )
         assert counted == expected, f"formulation {number}"
     assert total(moment_lines(_joints(kind, n))) == printed_counts("VII", "moments", kind).at(n)
 
 
-@pytest.mark.parametrize("entry", [entry for entry in PRINTED if not entry.row.startswith("Kawasaki")], ids=repr)
+@pytest.mark.parametrize(
+    "entry", [entry for entry in PRINTED if not entry.row.startswith("Kawasaki")], ids=repr
+)
 def test_printed_totals_but_for_the_marked_errata(entry: object) -> None:
     printed = next(x for x in PRINTED if x is entry)
     for n in range(4, 12):
@@ -75,7 +84,11 @@ def test_numbers_printed_in_the_tables() -> None:
         ("3", "1"): {4: (102, 66), 6: (295, 190), 11: (1215, 780)},
         ("5", "1"): {4: (102, 74), 6: (266, 182), 11: (1026, 662)},  # printed 1016
         ("1", "2"): {6: (252, 156), 8: (496, 304), 9: (648, 396)},
-        ("2", "2"): {6: (228, 157), 8: (469, 323), 9: (624, 430)},  # printed 231, 160; 472, 326; 627, 433
+        ("2", "2"): {
+            6: (228, 157),
+            8: (469, 323),
+            9: (624, 430),
+        },  # printed 231, 160; 472, 326; 627, 433
         ("3", "2"): {6: (254, 159), 8: (517, 325), 9: (686, 432)},
         ("4", "1"): {4: (162, 104), 6: (349, 232), 11: (974, 692)},  # printed 158, 345, 970
         ("4", "2"): {6: (343, 226), 8: (566, 386), 9: (691, 478)},  # printed 339, 562, 687
@@ -111,7 +124,9 @@ CUSTOMISED = {
         (139, 125),
     ),
     "Stanford": (
-        Robot.from_mdh("RRPRRR", [0, RIGHT, RIGHT, 0, RIGHT, RIGHT], d=[0, 0.1529, 0.6447, 0, 0, 0]),
+        Robot.from_mdh(
+            "RRPRRR", [0, RIGHT, RIGHT, 0, RIGHT, RIGHT], d=[0, 0.1529, 0.6447, 0, 0, 0]
+        ),
         "inertia_matrix",
         (95, 94),
     ),
@@ -131,10 +146,22 @@ def test_customised_counts_beat_the_references(name: str) -> None:
 def test_counts_do_not_depend_on_values_drives_or_names() -> None:
     rows = ([0, -RIGHT, 0], [0, 0, 0.4], [0, 0, 0.1])
     bare = Robot.from_mdh("RRR", *rows)
-    rich = Robot.from_mdh("RRR", *rows, rotor_inertia=True, friction=["viscous", "coulomb"], name="other")
+    rich = Robot.from_mdh(
+        "RRR", *rows, rotor_inertia=True, friction=["viscous", "coulomb"], name="other"
+    )
     zero = rich.with_parameters(np.zeros(len(rich.layout)))
-    for what in ("inertia_matrix", "inverse_dynamics", "gravity_torque", "velocity_torque", "coriolis_matrix"):
-        assert operation_count(bare, what) == operation_count(rich, what) == operation_count(zero, what)
+    for what in (
+        "inertia_matrix",
+        "inverse_dynamics",
+        "gravity_torque",
+        "velocity_torque",
+        "coriolis_matrix",
+    ):
+        assert (
+            operation_count(bare, what)
+            == operation_count(rich, what)
+            == operation_count(zero, what)
+        )
     for number in (1, 2, 3, 4, 5):
         best, other = operation_count(bare), operation_count(bare, formulation=number)
         assert sum(best) <= sum(other)
@@ -173,6 +200,10 @@ def test_the_command_prints_them() -> None:
     printed = CliRunner().invoke(main, ["count", "rx90", "inverse_dynamics", "--base", "--json"])
     mul, add = operation_count(md.load("rx90"), "inverse_dynamics")
     assert json.loads(printed.output) == {"inverse_dynamics": {"mul": mul, "add": add}}
-    printed = CliRunner().invoke(main, ["count", "stanford", "--counting", "paper", "--formulation", "1", "--json"])
+    printed = CliRunner().invoke(
+        main, ["count", "stanford", "--counting", "paper", "--formulation", "1", "--json"]
+    )
     assert json.loads(printed.output) == {"inertia_matrix": {"mul": 399, "add": 295}}
-    assert CliRunner().invoke(main, ["count", "rx90", "--generic", "--link", "link2"]).exit_code == 2
+    assert (
+        CliRunner().invoke(main, ["count", "rx90", "--generic", "--link", "link2"]).exit_code == 2
+    )

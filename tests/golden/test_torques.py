@@ -1,4 +1,6 @@
-"""Torques and inertia matrices of the papers' robots, from golden numbers computed independently of this library."""
+"""Torques and inertia matrices of the papers' robots, from golden numbers computed independently of
+this library.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +36,15 @@ def lin_robot(entry: dict[str, Any]) -> Robot:
 def test_robots_of_the_lin_papers(entry: dict[str, Any]) -> None:
     robot = lin_robot(entry)
     q, dq, ddq = (np.array(entry[key], dtype=float) for key in ("q", "qd", "qdd"))
-    np.testing.assert_allclose(md.inverse_dynamics(robot, q, dq, ddq), entry["tau_pinocchio"], atol=DIGITS)
+    np.testing.assert_allclose(
+        md.inverse_dynamics(robot, q, dq, ddq), entry["tau_pinocchio"], atol=DIGITS
+    )
     np.testing.assert_allclose(md.gravity_torque(robot, q), entry["gravity_torque"], atol=DIGITS)
     np.testing.assert_allclose(md.inertia_matrix(robot, q), entry["H_pinocchio"], atol=DIGITS)
     bias = md.inverse_dynamics(robot, q, dq, 0.0 * ddq)
-    np.testing.assert_allclose(md.coriolis_matrix(robot, q, dq) @ dq, bias - entry["gravity_torque"], atol=DIGITS)
+    np.testing.assert_allclose(
+        md.coriolis_matrix(robot, q, dq) @ dq, bias - entry["gravity_torque"], atol=DIGITS
+    )
 
 
 def test_stanford_arm_at_configuration_62_of_lin1992() -> None:
@@ -46,8 +52,12 @@ def test_stanford_arm_at_configuration_62_of_lin1992() -> None:
     q = np.array([0.7, 0.7, 0.0, 0.7, 0.7, 0.7])
     one = np.ones(6)
     np.testing.assert_allclose(md.inertia_matrix(robot, q), LIN["stanford_H_at_q0"], atol=DIGITS)
-    np.testing.assert_allclose(md.gravity_torque(robot, q), LIN["stanford_gravity_at_q0_g9.81"], atol=DIGITS)
-    np.testing.assert_allclose(md.inverse_dynamics(robot, q, one, one), LIN["stanford_tau_q0_qd1_qdd1"], atol=DIGITS)
+    np.testing.assert_allclose(
+        md.gravity_torque(robot, q), LIN["stanford_gravity_at_q0_g9.81"], atol=DIGITS
+    )
+    np.testing.assert_allclose(
+        md.inverse_dynamics(robot, q, one, one), LIN["stanford_tau_q0_qd1_qdd1"], atol=DIGITS
+    )
 
 
 def test_puma_of_gautier1991() -> None:
@@ -63,12 +73,17 @@ def test_puma_of_gautier1991() -> None:
     robot = robot.with_parameters([point["std"].get(name, 0.0) for name in robot.parameter_names])
     q, dq, ddq = point["q"], point["qd"], point["qdd"]
     np.testing.assert_allclose(md.inverse_dynamics(robot, q, dq, ddq), point["tau"], rtol=1e-12)
-    np.testing.assert_allclose(md.regressor(robot, q, dq, ddq) @ robot.parameters, point["tau"], rtol=1e-11)
+    np.testing.assert_allclose(
+        md.regressor(robot, q, dq, ddq) @ robot.parameters, point["tau"], rtol=1e-11
+    )
     np.testing.assert_allclose(sum(md.energy(robot, q, dq)), point["H"], rtol=1e-12)
 
 
 def test_two_joints_of_lumeng1993_eq_61() -> None:
-    """Masses at the ends of two rods in a vertical plane; columns m2, m3, m3 px, m3 px², Izz, ERRATA F."""
+    """Masses at the ends of two rods in a vertical plane.
+
+    Columns m2, m3, m3 px, m3 px², Izz, ERRATA F.
+    """
     l1, l2, m2, m3, px, izz = 1.0, 0.8, 2.0, 1.5, 0.25, 0.05
     bodies = [
         {"mass": m2, "com": (l1, 0, 0)},
@@ -80,11 +95,12 @@ def test_two_joints_of_lumeng1993_eq_61() -> None:
 
 
 RRP_LOAD = [
-    # m, m px, m py, m pz, m px², m py², m pz², m px py, m px pz, m py pz, Ixx, Iyy, Izz, Ixy, Ixz, Iyz (+∫xy dm)
+    # m, m px, m py, m pz, m px², m py², m pz², m px py, m px pz, m py pz, Ixx, Iyy, Izz, Ixy, Ixz,
+    # Iyz (+∫xy dm)
     [2.0, 0.2, 0.04, -0.1, 0.02, 0.0008, 0.005, 0.004, -0.01, -0.002, 0.02, 0.03, 0.04, 0, 0, 0],
-    [1.5, 0.3, -0.045, 0.06, 0.06, 0.00135, 0.0024, -0.009, 0.012, -0.0018, 0.03, 0.04, 0.05, -0.002, 0.001, -0.003],
+    [1.5, 0.3, -0.045, 0.06, 0.06, 0.00135, 0.0024, -0.009, 0.012, -0.0018, 0.03, 0.04, 0.05, -0.002, 0.001, -0.003],  # noqa: E501
     [1.0, 0.0, 0.05, 0.1, 0.0, 0.0025, 0.01, 0.0, 0.0, 0.005, 0.01, 0.011, 0.012, 0, 0, 0],
-    [0.7, 0.035, 0.042, 0.049, 0.00175, 0.00252, 0.00343, 0.0021, 0.00245, 0.00294, 0.01, 0.012, 0.009, 0.001, -0.002,
+    [0.7, 0.035, 0.042, 0.049, 0.00175, 0.00252, 0.00343, 0.0021, 0.00245, 0.00294, 0.01, 0.012, 0.009, 0.001, -0.002,  # noqa: E501
      -0.0005],
 ]  # fmt: skip
 
@@ -97,7 +113,9 @@ def test_rrp_arm_with_a_load_in_the_sixteen_parameters_of_lumeng1993() -> None:
     q, dq, ddq = [0.3, -0.5, 0.25], [0.7, -0.4, 0.3], [1.0, -2.0, 0.5]
     expected = [0.8773107161087761, -0.21614893882826625, 15.607487717418202]
     np.testing.assert_allclose(md.inverse_dynamics(robot, q, dq, ddq), expected, rtol=1e-12)
-    np.testing.assert_allclose(md.regressor(robot, q, dq, ddq) @ robot.parameters, expected, rtol=1e-12)
+    np.testing.assert_allclose(
+        md.regressor(robot, q, dq, ddq) @ robot.parameters, expected, rtol=1e-12
+    )
 
 
 def puma4(m4: float) -> Robot:

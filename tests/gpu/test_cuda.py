@@ -1,4 +1,7 @@
-"""Kernels on an NVIDIA GPU compute what machine code computes; collected everywhere, run where there is a GPU."""
+"""Kernels on an NVIDIA GPU compute what machine code computes.
+
+Collected everywhere, run where there is a GPU.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,14 @@ def _reason() -> str:
 
 pytestmark = pytest.mark.skipif(bool(_reason()), reason=_reason() or "runs")
 
-FUNCTIONS = ("inverse_dynamics", "inertia_matrix", "forward_dynamics", "base_regressor", "energy", "coriolis_matrix")
+FUNCTIONS = (
+    "inverse_dynamics",
+    "inertia_matrix",
+    "forward_dynamics",
+    "base_regressor",
+    "energy",
+    "coriolis_matrix",
+)
 
 
 def close(found, expected, tolerance=1e-12) -> None:
@@ -43,7 +53,11 @@ def cases(robot, what, count, seed=0):
     base = md.base_parameters(robot) if what == "base_regressor" else None
     kernel = md.compile(robot, what, base=base)
     rng = np.random.default_rng(seed)
-    return kernel, {"base": base}, [rng.normal(size=(count, a.size)) for a in kernel.function.arguments]
+    return (
+        kernel,
+        {"base": base},
+        [rng.normal(size=(count, a.size)) for a in kernel.function.arguments],
+    )
 
 
 @pytest.mark.parametrize("what", FUNCTIONS)
@@ -82,7 +96,13 @@ def test_arrays_of_other_libraries(library) -> None:
         given = [module.numpy.asarray(a) for a in arrays]
     found = gpu(*given)
     assert type(found).__module__.partition(".")[0].removesuffix("lib") == library
-    on_host = found.get() if library == "cupy" else found.cpu().numpy() if library == "torch" else np.asarray(found)
+    on_host = (
+        found.get()
+        if library == "cupy"
+        else found.cpu().numpy()
+        if library == "torch"
+        else np.asarray(found)
+    )
     close(on_host, native(*arrays))
     if library != "jax":
         out = found * 0
@@ -147,7 +167,9 @@ def test_shapes_and_errors() -> None:
 
 
 def numeric_gradient(kernel, arrays, at, weight, step=1e-6):
-    """Return the gradient of the weighted sum of the result with respect to one argument, by differences."""
+    """Return the gradient of the weighted sum of the result with respect to one argument, by
+    differences.
+    """
     found = np.zeros_like(arrays[at])
     for k in range(arrays[at].shape[-1]):
         ends = []
@@ -166,16 +188,22 @@ def test_gradients_of_tensors(what, layout) -> None:
     native, _, arrays = cases(md.load("ur10e"), what, 20)
     function = md.compile(native.robot, what, target="cuda", layout=layout).torch()
     given = [
-        torch.tensor(a if layout == "rows" else np.ascontiguousarray(a.T), device="cuda", requires_grad=True)
+        torch.tensor(
+            a if layout == "rows" else np.ascontiguousarray(a.T), device="cuda", requires_grad=True
+        )
         for a in arrays
     ]
     found = function(*given)
     weight = np.random.default_rng(1).normal(size=native(*arrays).shape)
-    factor = torch.tensor(weight if layout == "rows" else np.moveaxis(weight, 0, -1).copy(), device="cuda")
+    factor = torch.tensor(
+        weight if layout == "rows" else np.moveaxis(weight, 0, -1).copy(), device="cuda"
+    )
     (found * factor).sum().backward()
     for at, tensor in enumerate(given):
         mine = tensor.grad.cpu().numpy()
-        close(mine if layout == "rows" else mine.T, numeric_gradient(native, arrays, at, weight), 1e-7)
+        close(
+            mine if layout == "rows" else mine.T, numeric_gradient(native, arrays, at, weight), 1e-7
+        )
 
 
 def test_gradient_of_parameters_that_all_samples_share() -> None:
@@ -186,7 +214,9 @@ def test_gradient_of_parameters_that_all_samples_share() -> None:
     q, dq, ddq = (torch.tensor(a, device="cuda") for a in rng.normal(size=(3, 30, robot.n)))
     phi = torch.tensor(np.array(robot.parameters), device="cuda", requires_grad=True)
     kernel.torch()(q, dq, ddq, phi).sum().backward()
-    Y = md.regressor(robot, q.cpu().numpy(), dq.cpu().numpy(), ddq.cpu().numpy())  # torques are linear in phi
+    Y = md.regressor(
+        robot, q.cpu().numpy(), dq.cpu().numpy(), ddq.cpu().numpy()
+    )  # torques are linear in phi
     close(phi.grad.cpu().numpy(), Y.sum(axis=(0, 1)))
 
 
@@ -197,7 +227,10 @@ def test_vmap_of_tensors() -> None:
     q, dq, ddq = (torch.tensor(a, device="cuda") for a in arrays)
     close(torch.func.vmap(function)(q, dq, ddq).cpu().numpy(), native(*arrays))
     one = torch.func.vmap(function, in_dims=(0, 0, None))(q, dq, ddq[0])
-    close(one.cpu().numpy(), native(arrays[0], arrays[1], np.broadcast_to(arrays[2][0], arrays[2].shape)))
+    close(
+        one.cpu().numpy(),
+        native(arrays[0], arrays[1], np.broadcast_to(arrays[2][0], arrays[2].shape)),
+    )
 
 
 @pytest.mark.parametrize("count", [1, 1000, 200_001])
@@ -205,7 +238,9 @@ def test_reduction_agrees_with_machine_code(count) -> None:
     from minidyn.graph.targets.cuda.reduce import CudaReduction
     from minidyn.identification.rows.base_rows import base_functions
 
-    for seed, robot in enumerate([md.load("ur10e"), md.load("panda"), random_tree(np.random.default_rng(3), joints=4)]):
+    for seed, robot in enumerate(
+        [md.load("ur10e"), md.load("panda"), random_tree(np.random.default_rng(3), joints=4)]
+    ):
         functions = base_functions(robot, md.base_parameters(robot))
         gpu = CudaReduction(functions.rows.function)
         rng = np.random.default_rng(seed)
@@ -249,14 +284,20 @@ def test_identify_on_a_gpu(method) -> None:
     robot = md.load("panda")
     t = np.arange(60_000) / 1000
     q, dq, ddq = md.trajectory.fourier(robot, seed=1)(t)
-    tau = md.inverse_dynamics(robot, q, dq, ddq) + 0.1 * np.random.default_rng(0).standard_normal(q.shape)
+    tau = md.inverse_dynamics(robot, q, dq, ddq) + 0.1 * np.random.default_rng(0).standard_normal(
+        q.shape
+    )
     log = md.Recording(t, q, tau, dq, ddq, robot.joint_names, starts=(0, 11_111))
     expected, found = (
         md.identify(robot, log, method, friction=("viscous",), device=device, consistent=False)
         for device in (None, "cuda")
     )
-    np.testing.assert_allclose(found.beta, expected.beta, rtol=1e-7, atol=1e-9 * np.abs(expected.beta).max())
-    np.testing.assert_allclose(found.covariance, expected.covariance, rtol=1e-6, atol=1e-8 * expected.covariance.max())
+    np.testing.assert_allclose(
+        found.beta, expected.beta, rtol=1e-7, atol=1e-9 * np.abs(expected.beta).max()
+    )
+    np.testing.assert_allclose(
+        found.covariance, expected.covariance, rtol=1e-6, atol=1e-8 * expected.covariance.max()
+    )
 
 
 @pytest.mark.parametrize("name", ["computed_torque", "pd_gravity", "slotine_li", "none"])
@@ -270,7 +311,11 @@ def test_closed_loops_agree_with_machine_code(name) -> None:
     }
     motion = md.trajectory.fourier(robot, seed=4, speed=1.0)
     rng = np.random.default_rng(0)
-    options = {"q0": motion(0.0)[0] + 0.02 * rng.normal(size=(100, robot.n)), "estimates": True, "torque_limit": 80.0}
+    options = {
+        "q0": motion(0.0)[0] + 0.02 * rng.normal(size=(100, robot.n)),
+        "estimates": True,
+        "torque_limit": 80.0,
+    }
     expected = md.simulate_batch(robot, laws[name](), motion, 0.05, **options)
     found = md.simulate_batch(robot, laws[name](), motion, 0.05, device="cuda", **options)
     for row in (0, 1, 63, 64, 99):
@@ -291,7 +336,12 @@ def test_noise_in_the_loop_is_of_each_run_its_own() -> None:
     robot = md.load("ur10e")
     law = md.control.computed_torque(robot, bandwidth=8)
     still = md.trajectory.hold(np.full(robot.n, 0.3))
-    options = {"q0": np.full((40, robot.n), 0.3), "noise": 1e-4, "velocity_noise": 1e-3, "device": "cuda"}
+    options = {
+        "q0": np.full((40, robot.n), 0.3),
+        "noise": 1e-4,
+        "velocity_noise": 1e-3,
+        "device": "cuda",
+    }
     runs, again = (md.simulate_batch(robot, law, still, 0.02, **options) for _ in range(2))
     np.testing.assert_array_equal(runs[3].tau, again[3].tau)
     first = np.array([run.tau[0] for run in runs])

@@ -1,4 +1,6 @@
-"""Random serial chains with everything special that geometry can be, for laws about composite bodies."""
+"""Random serial chains with everything special that geometry can be, for laws about composite
+bodies.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,16 @@ GRAVITIES = ((0.0, 0.0, -9.81), (0.0, 0.0, 0.0), (1.0, -3.0, 2.0), (9.81, 0.0, 0
 
 
 def special_chain(seed: int, longest: int = 8) -> Robot:
-    """Return a chain of 1 to `longest` joints: R/P mixes, parallel, antiparallel, perpendicular, intersecting axes."""
+    """Return a chain of 1 to `longest` joints.
+
+    R/P mixes, parallel, antiparallel, perpendicular, intersecting axes.
+    """
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, longest + 1))
     style = rng.integers(5)
-    letters = {0: "R", 1: "RP", 2: "RRRP", 3: "RPP", 4: "P" if rng.random() < 0.3 else "RP"}[int(style)]
+    letters = {0: "R", 1: "RP", 2: "RRRP", 3: "RPP", 4: "P" if rng.random() < 0.3 else "RP"}[
+        int(style)
+    ]
     joints = "".join(rng.choice(list(letters), n))
     if rng.random() < 0.3:
         joints = "P" + joints[1:]

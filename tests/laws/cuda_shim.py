@@ -1,4 +1,7 @@
-"""Printed CUDA compiled as C++ and run without a GPU: threads of a block take turns, from barrier to barrier."""
+"""Printed CUDA compiled as C++ and run without a GPU.
+
+Threads of a block take turns, from barrier to barrier.
+"""
 
 from __future__ import annotations
 
@@ -84,16 +87,19 @@ template <class Call> static void blocks(unsigned grid, unsigned block, Call cal
     }
     free(stacks);
 }
-"""
+"""  # noqa: E501
 
 
 def run_by_shim(folder: Path, text: str, call: str):
-    """Return `run(p)` of the printed text: `call` is C++ that launches kernels by `blocks(grid, block, function)`.
+    """Return `run(p)` of the printed text.
 
-    It finds its arguments in `void **p`.
+    `call` is C++ that launches kernels by `blocks(grid, block, function)`. It finds its arguments
+    in `void **p`.
     """
     assert text.isascii()
-    text = text.replace("extern __shared__ md_real md_shared[];", "static md_real md_shared[1 << 15];")
+    text = text.replace(
+        "extern __shared__ md_real md_shared[];", "static md_real md_shared[1 << 15];"
+    )
     whole = f'{_SHIM}{text}\nextern "C" void run(void **p)\n{{\n{call}\n}}\n'
     path = folder / f"{hashlib.sha256(whole.encode()).hexdigest()[:16]}.cpp"
     path.write_text(whole)

@@ -16,7 +16,10 @@ _INSIDE = 1e-9
 
 
 def solve_lmi(problem: Whitened) -> Array | None:
-    """Return x (1, p) of a whitened problem of one case, strictly inside; None where Clarabel gives up."""
+    """Return x (1, p) of a whitened problem of one case, strictly inside.
+
+    None where Clarabel gives up.
+    """
     import cvxpy
 
     cp: Any = cvxpy
@@ -33,7 +36,9 @@ def solve_lmi(problem: Whitened) -> Array | None:
         root = np.linalg.cholesky(problem.Q[0, index] + 1e-300 * np.eye(10)).T
         cost = cost + cp.sum_squares(root @ (y - centre[own]))
         Y = cp.reshape(basis @ y, (4, 4), order="C")
-        cost = cost + float(problem.kappa[0, index]) * (tens(problem.S[0, index]) @ y - cp.log_det(Y))
+        cost = cost + float(problem.kappa[0, index]) * (
+            tens(problem.S[0, index]) @ y - cp.log_det(Y)
+        )
     cost = cost + cp.sum_squares(cp.multiply(np.sqrt(problem.q[0]), x[n:] - centre[n:]))
     if len(problem.positive):
         u = x[problem.positive]

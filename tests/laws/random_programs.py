@@ -45,7 +45,11 @@ class Program:
         first = SIZE + len(CONSTANTS)
         self.smooth = smooth
         self.steps = [
-            (table[rng.integers(len(table))], int(rng.integers(n)), int(rng.integers(max(0, n - 12), n)))
+            (
+                table[rng.integers(len(table))],
+                int(rng.integers(n)),
+                int(rng.integers(max(0, n - 12), n)),
+            )
             for n in range(first, first + length)
         ]
 
@@ -62,15 +66,23 @@ class Program:
         """Return the recorded program with results y (3, 3), z (2,) and e ()."""
         graph = Graph()
         inputs = [
-            node for label, size in ARGUMENTS.items() for node in graph.inputs(label, size, uniform=label == "phi")
+            node
+            for label, size in ARGUMENTS.items()
+            for node in graph.inputs(label, size, uniform=label == "phi")
         ]
         out = self(inputs)
-        return graph.function(name, {"y": [out[:3], out[3:6], out[6:9]], "z": out[9:11], "e": out[11]})
+        return graph.function(
+            name, {"y": [out[:3], out[3:6], out[6:9]], "z": out[9:11], "e": out[11]}
+        )
 
     def direct(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Return what the program itself computes on arrays (batch, size), sample by sample, on floats."""
+        """Return what the program itself computes on arrays (batch, size), sample by sample, on
+        floats.
+        """
         samples = np.concatenate(arrays, axis=-1)
-        rows = np.array([[float(value) for value in self([float(x) for x in row])] for row in samples])
+        rows = np.array(
+            [[float(value) for value in self([float(x) for x in row])] for row in samples]
+        )
         return [rows[:, :9].reshape(-1, 3, 3), rows[:, 9:11], rows[:, 11]]
 
 
@@ -90,7 +102,10 @@ def close(actual: Sequence[Any], expected: Sequence[Any], tolerance: float = 1e-
 
 
 def rebuild(function: Function, rewrite: Callable[..., Any] | None = None) -> Function:
-    """The function replayed through a fresh graph; `rewrite` may replace an operation (None: leave it)."""
+    """The function replayed through a fresh graph.
+
+    `rewrite` may replace an operation (None: leave it).
+    """
 
     def applied(op: str) -> Callable[..., Scalar]:
         def apply(*operands: Scalar) -> Scalar:
@@ -100,4 +115,6 @@ def rebuild(function: Function, rewrite: Callable[..., Any] | None = None) -> Fu
         return apply
 
     graph, columns = open_inputs(function)
-    return close_graph(graph, function, run_tape(function, columns, {op: applied(op) for op in OPERATIONS}))
+    return close_graph(
+        graph, function, run_tape(function, columns, {op: applied(op) for op in OPERATIONS})
+    )

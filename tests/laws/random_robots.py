@@ -1,4 +1,7 @@
-"""Random robots with everything a robot can have: branches, oblique axes, frames, drives, followers, loads, loops."""
+"""Random robots with everything a robot can have.
+
+Branches, oblique axes, frames, drives, followers, loads, loops.
+"""
 
 from __future__ import annotations
 
@@ -44,16 +47,30 @@ def random_tree(rng: np.random.Generator, joints: int = 6, fixed: int = 2) -> Ro
         still = index >= joints
         kind = "fixed" if still else str(rng.choice(["revolute", "continuous", "prismatic"]))
         child = f"frame {index}" if still else f"link{index}"
-        links.append(LooseLink(child, "test", random_body(rng) if not still or rng.random() < 0.5 else None))
+        links.append(
+            LooseLink(child, "test", random_body(rng) if not still or rng.random() < 0.5 else None)
+        )
         before = random_steps(rng)
         if still:
             loose.append(LooseJoint(f"hold{index}", "test", kind, parent, child, before))
             continue
-        axis = np.eye(3)[rng.integers(3)] * rng.choice([-1, 1]) if rng.random() < 0.6 else rng.normal(size=3)
+        axis = (
+            np.eye(3)[rng.integers(3)] * rng.choice([-1, 1])
+            if rng.random() < 0.6
+            else rng.normal(size=3)
+        )
         turn, motion, sign, back = motion_along(kind, axis, "test")
-        drive = {key: float(rng.uniform(0.1, 1)) for key in ("Ia", "Fv", "Fc", "Fo") if rng.random() < 0.4}
+        drive = {
+            key: float(rng.uniform(0.1, 1))
+            for key in ("Ia", "Fv", "Fc", "Fo")
+            if rng.random() < 0.4
+        }
         lower = float(rng.uniform(-3, 0))
-        limits = Limits(lower, lower + 2.0, 3.0, 50.0) if rng.random() < 0.5 and kind != "continuous" else Limits()
+        limits = (
+            Limits(lower, lower + 2.0, 3.0, 50.0)
+            if rng.random() < 0.5 and kind != "continuous"
+            else Limits()
+        )
         follows = {"joint0": 0.5} if index == joints - 1 and joints > 2 else None
         loose.append(
             LooseJoint(
@@ -78,12 +95,17 @@ def random_tree(rng: np.random.Generator, joints: int = 6, fixed: int = 2) -> Ro
 
 
 def rich_robot(rng: np.random.Generator) -> Robot:
-    """Return a robot with all that no other format holds: gravity, base, symbols, loads, loops, formulas, unknowns."""
+    """Return a robot with all that no other format holds.
+
+    Gravity, base, symbols, loads, loops, formulas, unknowns.
+    """
     robot = random_tree(rng)
     joints = list(robot.joints)
     joints[0] = replace(joints[0], before=(Step("tx", 0.4, "a2"), Step("tz", -0.8, "a2", -2.0)))
     turning = next((i for i, joint in enumerate(joints) if joint.turns and i > 0), 0)
-    joints[turning] = replace(joints[turning], after=(Step("tx", 0.3), Step("rz", 0.7), Step("ty", 0.2)))
+    joints[turning] = replace(
+        joints[turning], after=(Step("tx", 0.3), Step("rz", 0.7), Step("ty", 0.2))
+    )
     names = [joint.name for joint in joints]
     joints[2] = replace(joints[2], drive=replace(joints[2].drive, coupling=((names[1], -0.25),)))
     values = robot.parameters.copy()
@@ -98,12 +120,16 @@ def rich_robot(rng: np.random.Generator) -> Robot:
         base=(Step("rx", math.pi / 2), Step("tz", 0.3)),
         symbols=(("a2", 0.4),),
     )
-    return robot.with_load(matrix_of(random_steps(rng)), random_body(rng)).with_load(None, None, name="second")
+    return robot.with_load(matrix_of(random_steps(rng)), random_body(rng)).with_load(
+        None, None, name="second"
+    )
 
 
 def looped_robot() -> Robot:
     """Return a four-bar linkage whose loop must be solved, and one joint given by a formula."""
-    links = [LooseLink(name, "test", from_body(1.0, (0.1, 0, 0), 0.01 * np.eye(3))) for name in "abcde"]
+    links = [
+        LooseLink(name, "test", from_body(1.0, (0.1, 0, 0), 0.01 * np.eye(3))) for name in "abcde"
+    ]
     joints = [
         LooseJoint("crank", "test", "revolute", "a", "b"),
         LooseJoint("coupler", "test", "revolute", "b", "c", (Step("tx", 0.3),), passive=True),
@@ -111,7 +137,9 @@ def looped_robot() -> Robot:
         LooseJoint("lever", "test", "revolute", "b", "e", formula="0.5*sin(crank) + 0.1"),
     ]
     ends = (Step("tx", 0.7),), (Step("tx", 0.5),)
-    loop = LooseLoop("bar", "test", "c", ends[0], "d", ends[1], "point", ("coupler", "rocker"), (0.8, 1.9))
+    loop = LooseLoop(
+        "bar", "test", "c", ends[0], "d", ends[1], "point", ("coupler", "rocker"), (0.8, 1.9)
+    )
     return assemble("four-bar", links, joints, loops=[loop])
 
 
@@ -132,7 +160,9 @@ def random_positions(robot: Robot, rng: np.random.Generator) -> dict[str, float]
     q = {name: float(rng.uniform(-1, 1)) for name in robot.joint_names}
     for joint in robot.joints:
         if joint.follows is not None:
-            q[joint.name] = joint.follows.offset + sum(ratio * q[name] for name, ratio in joint.follows.terms)
+            q[joint.name] = joint.follows.offset + sum(
+                ratio * q[name] for name, ratio in joint.follows.terms
+            )
     return q
 
 

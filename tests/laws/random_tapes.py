@@ -1,4 +1,7 @@
-"""Random tapes and what they compute, one NumPy operation after the other: for laws that machine code must obey."""
+"""Random tapes and what they compute, one NumPy operation after the other.
+
+For laws that machine code must obey.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,9 @@ def random_function(
     pick = random.Random(seed)
     arguments = tuple(Argument(f"x{k}", size) for k, size in enumerate(sizes))
     arguments += tuple(Argument(f"p{k}", size, uniform=True) for k, size in enumerate(uniform))
-    tape = [Instruction("input", (), (k, e)) for k, arg in enumerate(arguments) for e in range(arg.size)]
+    tape = [
+        Instruction("input", (), (k, e)) for k, arg in enumerate(arguments) for e in range(arg.size)
+    ]
     tape += [Instruction("const", (), value) for value in (0.5, -1.25, 0.0, 3.0)]
     names = ["add", "sub", "mul", "neg", "sin", "cos", "div", "sqrt", "sign", "atan2"]
     weights = [6, 6, 8, 2, 2, 2, 1, 1, 1, 1]
@@ -32,7 +37,10 @@ def random_function(
     while len(tape) < steps:
         op = pick.choices(names, weights)[0]
         args = tuple(pick.randrange(len(tape)) for _ in range(ARITY[op]))
-        if op in ("div", "sqrt"):  # keep away from singular points: divide by 2.5 + sin(a), root of the same
+        if op in (
+            "div",
+            "sqrt",
+        ):  # keep away from singular points: divide by 2.5 + sin(a), root of the same
             tape += [half, Instruction("sin", (args[-1],))]
             tape.append(Instruction("add", (len(tape) - 2, len(tape) - 1)))
             args = (*args[:-1], len(tape) - 1)
@@ -41,7 +49,9 @@ def random_function(
             args = (args[0], len(tape) - 1)
         tape.append(Instruction(op, args))
     results = tuple(Result(f"y{k}", shape) for k, shape in enumerate(shapes))
-    outputs = tuple(tuple(pick.randrange(len(tape)) for _ in range(result.size)) for result in results)
+    outputs = tuple(
+        tuple(pick.randrange(len(tape)) for _ in range(result.size)) for result in results
+    )
     return Function(f"random{seed}", arguments, results, tuple(tape), outputs)
 
 
@@ -51,7 +61,13 @@ def evaluate(function: Function, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         *(array.shape[:-1] for array, arg in zip(arrays, function.arguments) if not arg.uniform)
     )
     unary = {"neg": np.negative, "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "sign": np.sign}
-    binary = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "atan2": np.arctan2}
+    binary = {
+        "add": np.add,
+        "sub": np.subtract,
+        "mul": np.multiply,
+        "div": np.divide,
+        "atan2": np.arctan2,
+    }
     values: list[np.ndarray] = []
     with np.errstate(all="ignore"):
         for step in function.tape:
@@ -78,4 +94,7 @@ def close(got: object, expected: object, tolerance: float = 1e-13) -> None:
 
 def samples(function: Function, *batch: int, seed: int = 0) -> list[np.ndarray]:
     rng = np.random.default_rng(seed)
-    return [rng.normal(size=(arg.size,) if arg.uniform else (*batch, arg.size)) for arg in function.arguments]
+    return [
+        rng.normal(size=(arg.size,) if arg.uniform else (*batch, arg.size))
+        for arg in function.arguments
+    ]

@@ -1,9 +1,10 @@
-"""First moments and inertia of composite bodies, and the inertia matrix, from minimal linear combinations alone.
+"""First moments and inertia of composite bodies, and the inertia matrix, from minimal linear
+combinations alone.
 
-The paper's own way: where a value outside the set would be needed (before joint s, where everything turns about one
-direction), other quantities are computed that need only what is in the set. Nothing else is read, so that all else may
-be unknown. Joints are numbered from 0; r is the first rotational joint, s the first one after it that is not parallel
-to it (n where there is none).
+The paper's own way: where a value outside the set would be needed (before joint s, where everything
+turns about one direction), other quantities are computed that need only what is in the set. Nothing
+else is read, so that all else may be unknown. Joints are numbered from 0; r is the first rotational
+joint, s the first one after it that is not parallel to it (n where there is none).
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ class Combinations:
 
     Attributes:
         mass: m̂, for every translational joint.
-        k: (kx, ky) of a rotational joint from r on (zeros where δ = 0), (kx, ky, kz) of a translational one after s.
+        k: (kx, ky) of a rotational joint from r on (zeros where δ = 0), (kx, ky, kz) of a
+            translational one after s.
         U: U11 - U22, U12, U13, U23 of a rotational joint from s on.
         U33: For every rotational joint.
         kappa: κ1, κ2 of a translational joint between r and s (zeros where σ = 0).
@@ -61,7 +63,9 @@ class Composites:
     axis: list[Vector | None]
 
 
-def composites_of_set(chain: Sequence[ChainJoint], found: Sequence[Combinations], r: int, s: int) -> Composites:
+def composites_of_set(
+    chain: Sequence[ChainJoint], found: Sequence[Combinations], r: int, s: int
+) -> Composites:
     """Return what the formulations need, from the set alone.
 
     Implements: LinFang1999 eq. (22)-(26), (29), (34)-(55), Table VII.
@@ -95,7 +99,9 @@ def composites_of_set(chain: Sequence[ChainJoint], found: Sequence[Combinations]
             child = chain[i + 1]
             varying[i] = _varying_moment(child, found[i + 1], made.c[i + 1], varying[i + 1])
             Y33 = (
-                made.J33[i + 1] if child.turning else inner + _sliding(child, found[i + 1], child_axis, varying[i + 1])
+                made.J33[i + 1]
+                if child.turning
+                else inner + _sliding(child, found[i + 1], child_axis, varying[i + 1])
             )
         across = 0.0
         u, lv = _known(made.axis[i]), varying[i]
@@ -104,7 +110,9 @@ def composites_of_set(chain: Sequence[ChainJoint], found: Sequence[Combinations]
             if chain[i].turning:
                 across = 2 * b * lv[0]
             else:
-                across = 2 * b * ((1 - u[0] * u[0]) * lv[0] - u[0] * u[1] * lv[1] - u[0] * u[2] * lv[2])
+                across = (
+                    2 * b * ((1 - u[0] * u[0]) * lv[0] - u[0] * u[1] * lv[1] - u[0] * u[2] * lv[2])
+                )
         inner = Y33 + across
         if chain[i].turning:
             made.c[i] = plus(_known(found[i].k)[:2], lv)
@@ -119,7 +127,8 @@ def composites_of_set(chain: Sequence[ChainJoint], found: Sequence[Combinations]
 def set_formulation_1(
     chain: Sequence[ChainJoint], found: Sequence[Combinations], made: Composites, r: int, s: int
 ) -> Matrix:
-    """Return the inertia matrix by formulation 1, before s with moments about joint r's direction only.
+    """Return the inertia matrix by formulation 1, before s with moments about joint r's direction
+    only.
 
     Implements: LinFang1999 eq. (7)-(11), (29)-(31).
     Differs: (31) as corrected in ERRATA C.
@@ -189,20 +198,29 @@ def _entry(
     if not chain[j].turning:
         return mass * u[2]
     if i < s:
-        return u[0] * (mass * p[1]) - u[1] * (mass * p[0]) + _known(made.axis[j])[2] * made.moment[i]
+        return (
+            u[0] * (mass * p[1]) - u[1] * (mass * p[0]) + _known(made.axis[j])[2] * made.moment[i]
+        )
     c = _known(made.c[i])
     return u[0] * (mass * p[1] + c[1]) - u[1] * (mass * p[0] + c[0])
 
 
 def _axes(chain: Sequence[ChainJoint], r: int, s: int) -> list[Vector | None]:
-    """Direction of joint r in the frames before s: only constant turns matter, and rotational joints see ±z."""
+    """Direction of joint r in the frames before s.
+
+    Only constant turns matter, and rotational joints see ±z.
+    """
     axes: list[Vector | None] = [None] * len(chain)
     u: Vector = [0.0, 0.0, 1.0]
     for i in range(r, min(s, len(chain))):
         joint = chain[i]
         if i > r:
             u = to_child(((0, joint.ca, joint.sa),), u)
-            u = [0.0, 0.0, 1.0 if u[2] > 0 else -1.0] if joint.turning else to_child(((2, joint.c, joint.s),), u)
+            u = (
+                [0.0, 0.0, 1.0 if u[2] > 0 else -1.0]
+                if joint.turning
+                else to_child(((2, joint.c, joint.s),), u)
+            )
         axes[i] = u
     return axes
 
@@ -236,7 +254,14 @@ def _to_turn(
         U1122, U12, _, _ = _known(own.U, _NO_U)
         J = _known(made.column[i])
         along = 2 * d * lv[2]
-        return [V[0] + U1122 + along, V[1] + U12, J[0] - d * c[0], V[3] + along, J[1] - d * c[1], J[2]]
+        return [
+            V[0] + U1122 + along,
+            V[1] + U12,
+            J[0] - d * c[0],
+            V[3] + along,
+            J[1] - d * c[1],
+            J[2],
+        ]
     along = d * (own.mass * d + 2 * c[2])
     return [V[0] + along, V[1], V[2] - d * c[0], V[3] + along, V[4] - d * c[1], V[5]]
 
@@ -258,14 +283,18 @@ def _sliding(child: ChainJoint, own: Combinations, u: Vector, lv: Vector) -> Sca
     return child.d * (2 * kappa2 + own_part - 2 * u[2] * u[0] * lv[0] - 2 * u[2] * u[1] * lv[1])
 
 
-def _own_force(chain: Sequence[ChainJoint], found: Sequence[Combinations], made: Composites, i: int) -> Vector:
+def _own_force(
+    chain: Sequence[ChainJoint], found: Sequence[Combinations], made: Composites, i: int
+) -> Vector:
     if chain[i].turning:
         c = _known(made.c[i])
         return [-c[1], c[0], 0.0]
     return [0.0, 0.0, found[i].mass]
 
 
-def _own_wrench(chain: Sequence[ChainJoint], found: Sequence[Combinations], made: Composites, i: int) -> Pair:
+def _own_wrench(
+    chain: Sequence[ChainJoint], found: Sequence[Combinations], made: Composites, i: int
+) -> Pair:
     force = _own_force(chain, found, made, i)
     if chain[i].turning:
         return force, _known(made.column[i])

@@ -1,4 +1,7 @@
-"""Actuator values from encoders alone: exact gradients, true values within their deviations, files and the shell."""
+"""Actuator values from encoders alone.
+
+Exact gradients, true values within their deviations, files and the shell.
+"""
 
 from __future__ import annotations
 
@@ -32,15 +35,21 @@ KP, KD, LATE, NOISE = 60.0, 3.0, 0.0043, 3e-4
 def servo() -> Any:
     """A robot with drives, whose links are known."""
     robot = md.load("two_link").with_drives(True, ("viscous", "coulomb", "offset"))
-    return robot.with_parameters([SYMBOLS.get(c.symbol, v) for c, v in zip(robot.layout.columns, robot.parameters)])
+    return robot.with_parameters(
+        [SYMBOLS.get(c.symbol, v) for c, v in zip(robot.layout.columns, robot.parameters)]
+    )
 
 
 @cache
 def recorded(seed: int) -> Any:
-    """Positions of a servo arm and its commands, which act late, 200 a second, by small steps of another simulator."""
+    """Positions of a servo arm and its commands, which act late, 200 a second, by small steps of
+    another simulator.
+    """
     robot = servo().with_drives(False, ())
     motion = md.trajectory.fourier(robot, seed=seed, period=2.0, speed=3.0)
-    true = {name: np.full((1, 2), value) for name, value in (TRUE | {"kd": KD}).items()} | {"delay": np.array([LATE])}
+    true = {name: np.full((1, 2), value) for name, value in (TRUE | {"kd": KD}).items()} | {
+        "delay": np.array([LATE])
+    }
     t, command, q = simulated(robot, true, [motion], 1.2, 5e-4)
     noise = NOISE * np.random.default_rng(seed).normal(size=q[0].shape)
     return md.Recording(t, q[0] + noise, None, telemetry={COMMAND: command[0], "q_true": q[0]})
@@ -48,7 +57,14 @@ def recorded(seed: int) -> Any:
 
 def test_the_loop_moves_as_that_of_small_steps() -> None:
     log = recorded(1)
-    loop = ServoLoop(servo().with_drives(False, ()), log.t, log.telemetry[COMMAND], np.full(2, KD), first=0, held=False)
+    loop = ServoLoop(
+        servo().with_drives(False, ()),
+        log.t,
+        log.telemetry[COMMAND],
+        np.full(2, KD),
+        first=0,
+        held=False,
+    )
     theta = np.append(np.repeat(list(TRUE.values()), 2), LATE)
     true = log.telemetry["q_true"]
     assert np.sum(np.diff(np.sign(np.diff(true, axis=0)), axis=0) != 0) > 3  # friction reverses
@@ -108,7 +124,9 @@ def test_a_joint_that_never_reverses_does_not_tell_its_friction_from_its_bias() 
     found = md.identify_actuators(servo(), log, {"kd": KD})
     assert found.notices[0].data["names"] == ["coulomb of joint1", "bias of joint1"]
     assert found.error[0] < 1.1 * NOISE
-    assert abs(found.bias[0] + found.coulomb[0]) < 1e-3  # both as small as what is seen, their difference, allows
+    assert (
+        abs(found.bias[0] + found.coulomb[0]) < 1e-3
+    )  # both as small as what is seen, their difference, allows
     seen = TRUE["bias"] - TRUE["coulomb"]
     assert found.bias[0] - found.coulomb[0] == pytest.approx(seen, abs=0.25)
     assert found.to_json()["joints"]["joint1"]["std"]["bias"] is None
@@ -119,23 +137,34 @@ def test_a_joint_that_never_reverses_does_not_tell_its_friction_from_its_bias() 
 def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     """What the shell writes, and what Python finds."""
     folder, robot, log = tmp_path_factory.mktemp("actuators"), servo(), recorded(1)
-    names = ",".join(["t", *(f"q_{n}" for n in robot.joint_names), *(f"cmd_{n}" for n in robot.joint_names)])
+    names = ",".join(
+        ["t", *(f"q_{n}" for n in robot.joint_names), *(f"cmd_{n}" for n in robot.joint_names)]
+    )
     table = np.column_stack([log.t, log.q, log.telemetry[COMMAND]])
     np.savetxt(folder / "log.csv", table, delimiter=",", header=names, comments="")
     md.save(robot, folder / "robot.toml")
-    words = f"actuators {folder}/robot.toml {folder}/log.csv --command cmd_* --kp 60 --kd 3 --command-delay 0.0043"
+    words = (
+        f"actuators {folder}/robot.toml {folder}/log.csv --command cmd_* --kp 60 --kd 3 "
+        "--command-delay 0.0043"
+    )
     done = CliRunner().invoke(main, [*words.split(), "--output", str(folder / "made"), "--json"])
     assert done.exit_code == 0, done.output
     return folder / "made", json.loads(done.stdout)
 
 
-def test_known_gains_and_delay_are_kept_and_the_robot_gets_its_drives(files: tuple[Path, Any]) -> None:
+def test_known_gains_and_delay_are_kept_and_the_robot_gets_its_drives(
+    files: tuple[Path, Any],
+) -> None:
     folder, told = files
     assert told["delay"] == LATE
     joints = list(told["joints"].values())
     assert [joint["kp"] for joint in joints] == [KP, KP]
     assert not any(joint["std"]["kp"] for joint in joints)
-    assert {Path(file).name for file in told["files"]} >= {"robot.toml", "robot.xml", "isaac_lab.py"}
+    assert {Path(file).name for file in told["files"]} >= {
+        "robot.toml",
+        "robot.xml",
+        "isaac_lab.py",
+    }
     missing = {note["data"]["target"]: set(note["data"]["missing"]) for note in told["notices"]}
     missing.pop("mujoco", None)  # an old one has no delays
     assert missing == {"toml": {"gains", "delay"}, "isaac": {"offset"}}
@@ -144,19 +173,27 @@ def test_known_gains_and_delay_are_kept_and_the_robot_gets_its_drives(files: tup
     np.testing.assert_allclose(made.parameters, servo().parameters, atol=0.02)
 
 
-def test_mujoco_and_isaac_lab_read_them(files: tuple[Path, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mujoco_and_isaac_lab_read_them(
+    files: tuple[Path, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     mujoco = pytest.importorskip("mujoco")
     folder, told = files
     values = {name: np.array([joint[name] for joint in told["joints"].values()]) for name in TRUE}
     model = mujoco.MjModel.from_xml_path(str(folder / "robot.xml"))
-    for field, name in (("armature", "armature"), ("damping", "viscous"), ("frictionloss", "coulomb")):
+    for field, name in (
+        ("armature", "armature"),
+        ("damping", "viscous"),
+        ("frictionloss", "coulomb"),
+    ):
         np.testing.assert_allclose(getattr(model, f"dof_{field}").ravel(), values[name], rtol=1e-9)
     if knows_delays():
         np.testing.assert_allclose(model.actuator_delay, LATE)
     data = mujoco.MjData(model)
     data.qpos[:], data.qvel[:] = [0.3, -0.2], [0.5, 1.0]
     mujoco.mj_forward(model, data)  # commands have not arrived: they are zero
-    np.testing.assert_allclose(data.actuator_force, -KP * data.qpos - KD * data.qvel - values["bias"], rtol=1e-9)
+    np.testing.assert_allclose(
+        data.actuator_force, -KP * data.qpos - KD * data.qvel - values["bias"], rtol=1e-9
+    )
     fake = types.ModuleType("isaaclab.actuators")
     fake.ImplicitActuatorCfg = fake.DelayedPDActuatorCfg = dict  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "isaaclab", types.ModuleType("isaaclab"))

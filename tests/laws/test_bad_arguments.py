@@ -1,4 +1,7 @@
-"""What is wrong with an argument is said with its name; what comes out of a copy is as frozen as the original."""
+"""What is wrong with an argument is said with its name.
+
+What comes out of a copy is as frozen as the original.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from minidyn.formats.load import as_robot
 
 URDF = """<robot name="r"><link name="base"/><link name="arm"><inertial><origin xyz="0 0 0.1" rpy="0 0 0"/>
 <mass value="1"/><inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>{more}
-<joint name="j" type="continuous"><parent link="base"/><child link="arm"/><axis xyz="0 0 1"/></joint></robot>"""
+<joint name="j" type="continuous"><parent link="base"/><child link="arm"/><axis xyz="0 0 1"/></joint></robot>"""  # noqa: E501
 
 
 @pytest.mark.parametrize(
@@ -26,10 +29,16 @@ URDF = """<robot name="r"><link name="base"/><link name="arm"><inertial><origin 
         ({"joints": 3}, "joints: expected one letter a joint"),
         ({"joints": "R", "gravity": "down"}, "gravity: expected (real )?numbers, got 'down'"),
         ({"joints": "R", "gravity": (1j, 0, 0)}, "gravity: expected (real )?numbers"),
-        ({"joints": "R", "parameters": np.ones(10) * 1j}, "parameters .*: expected (real )?numbers"),
+        (
+            {"joints": "R", "parameters": np.ones(10) * 1j},
+            "parameters .*: expected (real )?numbers",
+        ),
         ({"joints": "R", "alpha": ["x"]}, "alpha .*: expected (real )?numbers"),
         ({"joints": "RR", "parent": 0}, "parent: expected one number for each joint, got 0"),
-        ({"joints": "R", "rotor_inertia": "yes"}, "rotor_inertia: expected True or False, got 'yes'"),
+        (
+            {"joints": "R", "rotor_inertia": "yes"},
+            "rotor_inertia: expected True or False, got 'yes'",
+        ),
         ({"joints": "R", "name": 5}, "name of a robot: expected a text, got 5"),
     ],
 )
@@ -44,9 +53,17 @@ def test_tables(given: dict[str, Any], message: str) -> None:
         ("with_gravity", {"gravity": "down"}, "gravity: expected (real )?numbers"),
         ("with_gravity", {"gravity": None}, "gravity: expected (real )?numbers"),
         ("with_parameters", {"parameters": "heavy"}, "parameters: expected (real )?numbers"),
-        ("with_parameters", {"parameters": np.ones(20) * 1j}, "parameters: expected (real )?numbers"),
+        (
+            "with_parameters",
+            {"parameters": np.ones(20) * 1j},
+            "parameters: expected (real )?numbers",
+        ),
         ("with_parameters", {"parameters": [[1.0, 2.0], [3.0]]}, "parameters: expected numbers"),
-        ("with_drives", {"rotor_inertia": 3}, "rotor_inertia: expected True, False or names of joints, got 3"),
+        (
+            "with_drives",
+            {"rotor_inertia": 3},
+            "rotor_inertia: expected True, False or names of joints, got 3",
+        ),
         ("with_load", {"parameters": "heavy"}, "load 'load', parameters: expected (real )?numbers"),
         ("with_load", {"placement": "there"}, "placement of 'load': expected (real )?numbers"),
         ("with_load", {"name": 5}, "name of a load: expected a text, got 5"),

@@ -1,4 +1,7 @@
-"""The base-parameter map as a value: values, lifting, shortest vectors, names, equivalence, what it says of itself."""
+"""The base-parameter map as a value.
+
+Values, lifting, shortest vectors, names, equivalence, what it says of itself.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +30,18 @@ def test_values_lift_and_shortest_vector() -> None:
         base = md.base_parameters(robot)
         phi = rng.normal(size=(3, len(robot.layout)))
         beta = base.values(phi)
-        np.testing.assert_allclose(beta, phi @ base.matrix.T, atol=1e-12 * max(1, np.abs(base.K).max(initial=0)))
+        np.testing.assert_allclose(
+            beta, phi @ base.matrix.T, atol=1e-12 * max(1, np.abs(base.K).max(initial=0))
+        )
         others = rng.normal(size=len(base.regrouped))
         for full in (base.lift(beta), base.lift(beta, others), base.minimum_norm(phi)):
             np.testing.assert_allclose(base.values(full), beta, rtol=1e-9, atol=1e-9)
         shortest = np.linalg.norm(base.minimum_norm(phi), axis=-1)
         assert np.all(shortest <= np.linalg.norm(base.lift(beta), axis=-1) + 1e-12)
         assert np.all(shortest <= np.linalg.norm(phi, axis=-1) + 1e-12)
-        np.testing.assert_allclose(base.minimum_norm(phi), beta @ np.linalg.pinv(base.matrix).T, atol=1e-8)
+        np.testing.assert_allclose(
+            base.minimum_norm(phi), beta @ np.linalg.pinv(base.matrix).T, atol=1e-8
+        )
 
 
 def test_unknown_values(puma: md.BaseMap) -> None:
@@ -51,7 +58,11 @@ def test_unknown_values(puma: md.BaseMap) -> None:
 
 
 def test_shapes_are_checked_and_arrays_are_read_only(puma: md.BaseMap) -> None:
-    for wrong in (lambda: puma.values(np.zeros(65)), lambda: puma.lift(np.zeros(39)), lambda: puma.values(0.0)):
+    for wrong in (
+        lambda: puma.values(np.zeros(65)),
+        lambda: puma.lift(np.zeros(39)),
+        lambda: puma.values(0.0),
+    ):
         with pytest.raises(ShapeError):
             wrong()
     with pytest.raises(ShapeError):
@@ -60,7 +71,15 @@ def test_shapes_are_checked_and_arrays_are_read_only(puma: md.BaseMap) -> None:
         with pytest.raises(ValueError, match="read-only"):
             array[0, 0] = 2.0
     with pytest.raises(ShapeError):
-        md.BaseMap(puma.robot, "test", "torque", puma.kept, puma.regrouped, puma.eliminated, np.zeros((2, 2)))
+        md.BaseMap(
+            puma.robot,
+            "test",
+            "torque",
+            puma.kept,
+            puma.regrouped,
+            puma.eliminated,
+            np.zeros((2, 2)),
+        )
     with pytest.raises(MinidynError, match="every"):
         md.BaseMap(puma.robot, "test", "torque", puma.kept, puma.regrouped, puma.kept[:11], puma.K)
 
@@ -86,7 +105,9 @@ def test_statuses_say_why(puma: md.BaseMap) -> None:
 
 
 def test_an_identifiable_parameter_is_a_base_parameter_alone(puma: md.BaseMap) -> None:
-    """Whether a parameter can be told alone is a property of the span, not of the choice of columns."""
+    """Whether a parameter can be told alone is a property of the span, not of the choice of
+    columns.
+    """
     other = md.base_parameters(puma.robot, order=lambda column: -column.index)
     for name, status in puma.statuses.items():
         assert status.split(":")[0] == other.statuses[name].split(":")[0], name
@@ -123,7 +144,9 @@ def test_equivalence_is_nonsingular_and_carries_values() -> None:
 
 def test_equivalence_says_what_is_missing(puma: md.BaseMap) -> None:
     general = md.base_parameters(puma.robot.with_gravity((1.0, 2.0, 3.0)))
-    with pytest.raises(NotEquivalent, match=r"the second \(42 parameters\) determines MX1, which the first"):
+    with pytest.raises(
+        NotEquivalent, match=r"the second \(42 parameters\) determines MX1, which the first"
+    ):
         md.equivalence(puma, general)
     with pytest.raises(NotEquivalent, match=r"the first \(42 parameters\) determines MX1"):
         md.equivalence(general, puma)

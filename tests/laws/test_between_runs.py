@@ -1,4 +1,7 @@
-"""Stated errors hold between runs: estimates of one robot from several motions differ by what they state."""
+"""Stated errors hold between runs.
+
+Estimates of one robot from several motions differ by what they state.
+"""
 
 from __future__ import annotations
 
@@ -55,16 +58,22 @@ def robot_of(name: str, seed: int) -> md.Robot:
     return robot.with_parameters(values)
 
 
-def runs_of(robot: md.Robot, effect: str, seed: int, drift: float = 0.0, rate: float = 100.0) -> list[md.Recording]:
+def runs_of(
+    robot: md.Robot, effect: str, seed: int, drift: float = 0.0, rate: float = 100.0
+) -> list[md.Recording]:
     """Return runs with other motions and, with a drift, other friction."""
     rng, t = np.random.default_rng(seed), np.arange(0, 10, 1 / rate)
-    friction = [c.index for columns in robot.layout.drives for c in columns if c.symbol in ("Fv", "Fc")]
+    friction = [
+        c.index for columns in robot.layout.drives for c in columns if c.symbol in ("Fv", "Fc")
+    ]
     runs = []
     for run, pace in enumerate(PACES):
         values = robot.parameters.copy()
         values[friction] *= np.exp(drift * rng.normal(size=robot.n)).repeat(2)
         q, dq, ddq = md.trajectory.fourier(robot, seed=100 * seed + run, speed=2.0 * pace)(t)
-        tau = md.inverse_dynamics(robot.with_parameters(values), q, dq, ddq) + EFFECTS[effect](q, dq)
+        tau = md.inverse_dynamics(robot.with_parameters(values), q, dq, ddq) + EFFECTS[effect](
+            q, dq
+        )
         tau = tau + 0.02 * tau.std(axis=0) * rng.normal(size=tau.shape)
         runs.append(md.Recording(t, q, tau, dq, ddq, robot.joint_names))
     return runs
@@ -91,7 +100,9 @@ def test_estimates_of_several_runs_differ_by_what_they_state(effect: str) -> Non
     z, before, off = [], [], []
     for seed in range(count(2, 20)):
         robot = robot_of(("scara", "two_link", "puma4")[seed % 3], seed)
-        found = [md.identify(robot, run, friction=PLAIN, **FREE) for run in runs_of(robot, effect, seed)]
+        found = [
+            md.identify(robot, run, friction=PLAIN, **FREE) for run in runs_of(robot, effect, seed)
+        ]
         factor = np.sqrt(np.mean([estimate.settings["model_error"] for estimate in found]))
         z.append(differences(found))
         before.append(factor * z[-1])
@@ -99,14 +110,17 @@ def test_estimates_of_several_runs_differ_by_what_they_state(effect: str) -> Non
     within, was = (np.mean(np.abs(np.concatenate(some)) < 1.96) for some in (z, before))
     assert within >= 0.9, f"{100 * within:.1f} % within 1.96"
     if effect == "presliding":
-        # its lag pulls friction and inertias of all runs one way: blocks do not differ by that, deviations hold it
+        # its lag pulls friction and inertias of all runs one way: blocks do not differ by that,
+        # deviations hold it
         assert np.mean(np.abs(np.concatenate(off)) < 1.96) >= 0.9
-        # an error of one size is hardly ever beyond 1.96 of it: its mean square says whether deviations are too wide
+        # an error of one size is hardly ever beyond 1.96 of it: its mean square says whether
+        # deviations are too wide
         sizes = [np.sqrt(np.mean(np.square(np.concatenate(some)))) for some in (z, off)]
         assert (0.87 if LONG else 0.8) <= min(sizes) <= max(sizes) <= 1.1, sizes
     elif LONG:
         assert within <= 0.985
-    # blocks within a run see a part of what the model lacks, or all of it; presliding is looked for by itself
+    # blocks within a run see a part of what the model lacks, or all of it; presliding is looked for
+    # by itself
     assert was < within - 0.03 if effect == "stribeck" else was > within - 0.03
 
 
@@ -125,10 +139,16 @@ def test_intervals_hold_what_friction_does_between_runs() -> None:
 
 
 def raw_of(robot: md.Robot, effect: str, seed: int) -> list[md.Recording]:
-    """Return runs as logs have them: positions, and torques with noise of one size that a low-pass mostly takes off."""
+    """Return runs as logs have them.
+
+    Positions, and torques with noise of one size that a low-pass mostly takes off.
+    """
     rng, runs = np.random.default_rng(seed), runs_of(robot, effect, seed, rate=500.0)
     size = 0.1 * np.std(runs[0].tau, axis=0)
-    return [replace(run, tau=run.tau + size * rng.normal(size=run.q.shape), dq=None, ddq=None) for run in runs]
+    return [
+        replace(run, tau=run.tau + size * rng.normal(size=run.q.shape), dq=None, ddq=None)
+        for run in runs
+    ]
 
 
 def covered(model: Estimate, log: md.Recording, low_passed: bool) -> float:
@@ -141,7 +161,10 @@ def covered(model: Estimate, log: md.Recording, low_passed: bool) -> float:
 
 @pytest.mark.parametrize("effect", list(EFFECTS))
 def test_intervals_hold_measured_samples_and_low_passed_torques_of_other_runs(effect: str) -> None:
-    """Default settings, which know some of the effects; the model of a low-passed torque alone holds half of them."""
+    """Default settings, which know some of the effects.
+
+    The model of a low-passed torque alone holds half of them.
+    """
     shares: dict[bool, list[float]] = {False: [], True: []}
     narrow = []
     for seed in range(count(1, 10)):
@@ -157,7 +180,9 @@ def test_intervals_hold_measured_samples_and_low_passed_torques_of_other_runs(ef
     assert 0.91 <= np.mean(shares[True]) <= 0.985
 
 
-def test_deviations_of_raw_logs_belong_to_their_predictions_and_are_kept_in_files(tmp_path: Path) -> None:
+def test_deviations_of_raw_logs_belong_to_their_predictions_and_are_kept_in_files(
+    tmp_path: Path,
+) -> None:
     """Every sample has one, columns are in the log's order; a file without them says so."""
     robot = robot_of("two_link", 2)
     first, other, _ = raw_of(robot, "nothing", 2)
@@ -169,9 +194,13 @@ def test_deviations_of_raw_logs_belong_to_their_predictions_and_are_kept_in_file
     np.testing.assert_array_equal(spread[:, ::-1], model.predict_std(other))
     inside = np.abs(np.asarray(other.tau) - model.predict(other)) < 1.96 * model.predict_std(other)
     assert 0.93 <= np.mean(inside) <= 0.97
-    older = replace(model, settings={key: value for key, value in model.settings.items() if key != "torque_std"})
+    older = replace(
+        model, settings={key: value for key, value in model.settings.items() if key != "torque_std"}
+    )
     np.testing.assert_allclose(
-        older.predict_std(other, low_passed=True), model.predict_std(other, low_passed=True), rtol=0.1
+        older.predict_std(other, low_passed=True),
+        model.predict_std(other, low_passed=True),
+        rtol=0.1,
     )
     with pytest.raises(md.MinidynError, match="low_passed=True is known, or identify again"):
         older.predict_std(other)
@@ -181,18 +210,26 @@ def test_deviations_are_those_of_the_same_log_on_disk(tmp_path: Path) -> None:
     robot = robot_of("two_link", 4)
     first, other, _ = raw_of(robot, "nothing", 4)
     first.save(tmp_path / "log.npz")
-    on_disk = md.identify(robot, md.read_recording(tmp_path / "log.npz", robot, lazy=True), friction=PLAIN)
+    on_disk = md.identify(
+        robot, md.read_recording(tmp_path / "log.npz", robot, lazy=True), friction=PLAIN
+    )
     here = md.identify(robot, first, friction=PLAIN)
     np.testing.assert_allclose(on_disk.predict_std(other), here.predict_std(other), rtol=0.05)
 
 
 def test_noise_is_that_of_the_model_handed_over() -> None:
-    """Least squares has friction that falls with the speed, a consistent model cannot: its residual is larger."""
+    """Least squares has friction that falls with the speed, a consistent model cannot.
+
+    Its residual is larger.
+    """
     robot = robot_of("two_link", 3)
     (run, *_) = runs_of(robot, "nothing", 3)
     run = replace(run, tau=np.asarray(run.tau) - 3.0 * np.sign(run.dq) * np.sqrt(np.abs(run.dq)))
     terms = (*PLAIN, "sqrt")
-    free, bound = (md.identify(robot, run, friction=terms, **(FREE | {"consistent": kind})) for kind in (False, True))
+    free, bound = (
+        md.identify(robot, run, friction=terms, **(FREE | {"consistent": kind}))
+        for kind in (False, True)
+    )
     left = np.std(np.asarray(run.tau) - bound.predict(run), axis=0)
     assert np.all(left > 1.05 * free.sigma)
     np.testing.assert_allclose(bound.sigma, left, rtol=0.03)
@@ -203,33 +240,50 @@ def test_intervals_of_a_filtered_torque_hold_the_ripple_that_is_left_of_it() -> 
     (run, *_) = runs_of(robot, "ripple", 1)
     model = md.identify(robot, run, friction=(*PLAIN, "ripple1"), **FREE)
     whole, slow = (
-        model.predict_std(replace(run, info={**run.info, "cutoff": f}), low_passed=True) for f in (None, 2.0)
+        model.predict_std(replace(run, info={**run.info, "cutoff": f}), low_passed=True)
+        for f in (None, 2.0)
     )
-    fast = np.all(np.abs(run.dq) > 0.5, axis=1)  # waves of more than 4 Hz, which a low-pass of 2 Hz takes off
+    fast = np.all(
+        np.abs(run.dq) > 0.5, axis=1
+    )  # waves of more than 4 Hz, which a low-pass of 2 Hz takes off
     assert np.all(slow[fast].mean(axis=0) < whole[fast].mean(axis=0))
     assert np.all(slow >= 0.99 * model.sigma)
-    np.testing.assert_array_equal(model.predict_std(replace(run, info={**run.info, "cutoff": 2.0})), whole)
+    np.testing.assert_array_equal(
+        model.predict_std(replace(run, info={**run.info, "cutoff": 2.0})), whole
+    )
 
 
 def raw_logs(robot: md.Robot, runs: list[md.Recording], seed: int) -> list[md.Recording]:
     """Return runs as encoders show them: positions with noise, and torques."""
     rng = np.random.default_rng(seed)
     noisy = [run.q + 1e-5 * rng.normal(size=run.q.shape) for run in runs]
-    return [md.Recording(run.t, q, run.tau, joint_names=robot.joint_names) for run, q in zip(runs, noisy)]
+    return [
+        md.Recording(run.t, q, run.tau, joint_names=robot.joint_names)
+        for run, q in zip(runs, noisy)
+    ]
 
 
-@pytest.mark.parametrize(("name", "effect"), [("scara", "nothing"), ("two_link", "stribeck"), ("scara", "stribeck")])
+@pytest.mark.parametrize(
+    ("name", "effect"), [("scara", "nothing"), ("two_link", "stribeck"), ("scara", "stribeck")]
+)
 def test_cutoffs_of_several_logs_of_a_robot_do_not_differ_much(name: str, effect: str) -> None:
-    """Another motion, and one at half the speed, with friction that the model has and that it lacks."""
+    """Another motion, and one at half the speed, with friction that the model has and that it
+    lacks.
+    """
     for seed in range(count(1, 8)):
         robot = robot_of(name, seed)
         logs = raw_logs(robot, list(runs_of(robot, effect, seed)), seed)
-        cutoffs = [md.prepare(robot.with_drives(friction=PLAIN), log).info["cutoff"] for log in logs]
+        cutoffs = [
+            md.prepare(robot.with_drives(friction=PLAIN), log).info["cutoff"] for log in logs
+        ]
         assert max(cutoffs) <= 2.0 * min(cutoffs), cutoffs
 
 
 def test_presliding_is_seldom_chosen_by_chance() -> None:
-    """Short, slow logs of robots without it, whose noise has a memory: what a state of drives can explain by chance."""
+    """Short, slow logs of robots without it, whose noise has a memory.
+
+    What a state of drives can explain by chance.
+    """
     logs, taken = count(40, 200), 0
     for seed in range(logs):
         robot, rng = robot_of(("two_link", "scara")[seed % 2], seed), np.random.default_rng(seed)
@@ -238,12 +292,18 @@ def test_presliding_is_seldom_chosen_by_chance() -> None:
         tau = md.inverse_dynamics(robot, q, dq, ddq)
         noise = lfilter([0.6], [1.0, -0.8], rng.normal(size=tau.shape), axis=0)
         log = md.Recording(t, q, tau + 0.03 * tau.std(axis=0) * noise, dq, ddq, robot.joint_names)
-        taken += "presliding" in md.identify(robot, log, prior=False, consistent=False).settings["friction"]
+        taken += (
+            "presliding"
+            in md.identify(robot, log, prior=False, consistent=False).settings["friction"]
+        )
     assert taken <= 0.03 * logs  # gains of 2 % and 1.5 deviations would do for 13 of 200
 
 
 def test_cutoffs_cost_little_where_the_model_lacks_friction() -> None:
-    """They scatter then, for torques of other motions hardly depend on them: none of a grid is better by a tenth."""
+    """They scatter then, for torques of other motions hardly depend on them.
+
+    None of a grid is better by a tenth.
+    """
     for seed in range(count(2, 12)):
         robot = robot_of("two_link", seed)
         runs = list(runs_of(robot, "stribeck", seed))
@@ -252,6 +312,9 @@ def test_cutoffs_cost_little_where_the_model_lacks_friction() -> None:
             off = []
             for log in (raw, *(md.prepare(robot, raw, cutoff) for cutoff in (3.5, 7.0, 14.0))):
                 model = md.identify(robot, log, friction=PLAIN, prior=False, consistent=False)
-                misses = [np.linalg.norm(run.tau - model.predict(run)) / np.linalg.norm(run.tau) for run in others]
+                misses = [
+                    np.linalg.norm(run.tau - model.predict(run)) / np.linalg.norm(run.tau)
+                    for run in others
+                ]
                 off.append(float(np.mean(misses)))
             assert off[0] <= 1.08 * min(off[1:]), (seed, k, off)

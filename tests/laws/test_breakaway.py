@@ -1,4 +1,7 @@
-"""Breakaway, a state of drives: friction that rests raise and travel lets decay; along logs, in simulation and in C."""
+"""Breakaway, a state of drives: friction that rests raise and travel lets decay.
+
+Along logs, in simulation and in C.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +36,15 @@ def with_sizes(robot: md.Robot) -> md.Robot:
 
 
 def motion(robot: md.Robot, seconds: float, seed: int = 0) -> tuple[np.ndarray, ...]:
-    """Times and a motion with a rest in every three seconds: its own time runs, slows down, stands and runs again."""
+    """Times and a motion with a rest in every three seconds.
+
+    Its own time runs, slows down, stands and runs again.
+    """
     t = np.arange(0.0, seconds, 1 / RATE)
-    rate, change = np.clip(0.5 - np.cos(2 * np.pi * t / 3), 0.0, 1.0), 2 * np.pi / 3 * np.sin(2 * np.pi * t / 3)
+    rate, change = (
+        np.clip(0.5 - np.cos(2 * np.pi * t / 3), 0.0, 1.0),
+        2 * np.pi / 3 * np.sin(2 * np.pi * t / 3),
+    )
     change = change * ((rate > 0) & (rate < 1))
     own = np.append(0.0, np.cumsum(0.5 * (rate[1:] + rate[:-1]) / RATE))
     q, dq, ddq = md.trajectory.fourier(robot, seed=seed, speed=1.5)(own)
@@ -56,7 +65,9 @@ def test_the_state_solves_its_differential_equation(seed: int) -> None:
 
     t = np.arange(0.0, 5.0, 1e-3)
     path = np.append(0.0, np.cumsum([speed(at + 5e-4) * 1e-3 for at in t[:-1]]))
-    exact = solve_ivp(slope, (0.0, t[-1]), [start], t_eval=t, rtol=1e-8, atol=1e-10, max_step=2e-3).y[0]
+    exact = solve_ivp(
+        slope, (0.0, t[-1]), [start], t_eval=t, rtol=1e-8, atol=1e-10, max_step=2e-3
+    ).y[0]
     found = breakaway(path, np.diff(t), travel, REST_SPEED, start)
     np.testing.assert_allclose(found, exact, atol=0.02)  # a rest begins between two samples
     # pieces go on where the last one ended, and it does not matter how often a motion is looked at
@@ -68,9 +79,13 @@ def test_the_state_solves_its_differential_equation(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(count(2, 20)))
 def test_functions_and_base_parameters_of_a_robot_with_breakaway(seed: int) -> None:
     tree = random_tree(np.random.default_rng(seed), joints=4)
-    tree = tree.with_drives(True, ("viscous", "presliding", "breakaway"), 0.05, breakaway_travel=0.01)
+    tree = tree.with_drives(
+        True, ("viscous", "presliding", "breakaway"), 0.05, breakaway_travel=0.01
+    )
     assert md.base_parameters(tree).rank == md.base_parameters(tree, "qr").rank
-    robot = with_sizes(tree.with_joints(lambda joint: replace(joint, follows=None)))  # no drive follows another
+    robot = with_sizes(
+        tree.with_joints(lambda joint: replace(joint, follows=None))
+    )  # no drive follows another
     t, q, dq, ddq = motion(robot, 4.0, seed)
     states, columns = md.drive_states(robot, q, step=1 / RATE), memory_columns(robot)
     tau = md.inverse_dynamics(robot, q, dq, ddq, memory=states)
@@ -80,7 +95,9 @@ def test_functions_and_base_parameters_of_a_robot_with_breakaway(seed: int) -> N
     signs = dq / np.sqrt(dq**2 + 0.05**2)
     wanted = SIZES["Fb"] * states[:, apart] * signs + SIZES["Fp"] * (states[:, ~apart] - signs)
     np.testing.assert_allclose(tau - steady, wanted, atol=1e-9)
-    np.testing.assert_allclose(md.forward_dynamics(robot, q, dq, tau, memory=states), ddq, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        md.forward_dynamics(robot, q, dq, tau, memory=states), ddq, rtol=1e-5, atol=1e-5
+    )
     exact = md.base_parameters(robot)
     Y = md.base_regressor(robot, q, dq, ddq, base=exact, memory=states)
     np.testing.assert_allclose(Y @ exact.values(robot.parameters), tau, atol=1e-9)
@@ -114,7 +131,9 @@ def test_breakaway_that_is_there_is_found() -> None:
     estimate = md.identify(robot, log, consistent=False)
     assert "breakaway" in estimate.settings["friction"]
     np.testing.assert_allclose(estimate.settings["breakaway_travel"], 0.006, rtol=0.35)
-    np.testing.assert_allclose([estimate.values[name] for name in ("Fb1", "Fb2")], SIZES["Fb"], rtol=0.15)
+    np.testing.assert_allclose(
+        [estimate.values[name] for name in ("Fb1", "Fb2")], SIZES["Fb"], rtol=0.15
+    )
     plain = md.identify(robot, log, friction=PLAIN, consistent=False)
     error = md.validate(estimate, test).relative_error
     assert error < 0.7 * md.validate(plain, test).relative_error
@@ -136,7 +155,9 @@ def test_named_breakaway_keeps_a_given_travel(tmp_path) -> None:
     estimate = md.identify(robot, log, friction=(*PLAIN, "breakaway"), consistent=False)
     assert {joint.drive.breakaway_travel for joint in estimate.robot.joints} == {0.006}
     md.save(estimate.robot, tmp_path / "two.toml")
-    assert md.load(tmp_path / "two.toml").structure_fingerprint == estimate.robot.structure_fingerprint
+    assert (
+        md.load(tmp_path / "two.toml").structure_fingerprint == estimate.robot.structure_fingerprint
+    )
     log.save(tmp_path / "log.parquet")
     lazy = md.read_recording(tmp_path / "log.parquet", robot, lazy=True, use_ddq=True)
     on_disk = md.identify(robot, lazy, friction=(*PLAIN, "breakaway"), consistent=False)
@@ -145,7 +166,9 @@ def test_named_breakaway_keeps_a_given_travel(tmp_path) -> None:
 
 
 def test_simulation_carries_the_state_along() -> None:
-    robot = with_sizes(md.load("two_link").with_drives(True, ("viscous", "breakaway"), breakaway_travel=0.02))
+    robot = with_sizes(
+        md.load("two_link").with_drives(True, ("viscous", "breakaway"), breakaway_travel=0.02)
+    )
     path = md.trajectory.fourier(robot, seed=2, speed=0.5)
     run = md.simulate(robot, md.control.computed_torque(robot, bandwidth=10.0), path, 0.5, dt=1e-3)
     q, dq = run.telemetry["q_true"], run.telemetry["dq_true"]
@@ -157,7 +180,9 @@ def test_simulation_carries_the_state_along() -> None:
 
 @needs_gcc
 def test_c_code_carries_the_state_on(tmp_path) -> None:
-    robot = with_sizes(md.load("two_link").with_drives(True, ("viscous", "presliding", "breakaway")))
+    robot = with_sizes(
+        md.load("two_link").with_drives(True, ("viscous", "presliding", "breakaway"))
+    )
     md.save(robot, tmp_path / "model.c")
     command = ["gcc", *STRICT, "-shared", "-fPIC", "model.c", "-o", "model.so", "-lm"]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)

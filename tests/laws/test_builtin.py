@@ -1,4 +1,7 @@
-"""The builtin that calls machine code without Python in between: same answers and errors as the call in Python."""
+"""The builtin that calls machine code without Python in between.
+
+Same answers and errors as the call in Python.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ def test_fast_equals_general(plain: tuple[Function, NativeFunction]) -> None:
     out = np.empty((2, 5))
     assert native.fast(q, p, out=out) is out
     assert np.array_equal(out, expected)
-    close(native.fast(q.astype(np.float32), p), evaluate(function, q.astype(np.float32).astype(float), p)[0])
+    close(
+        native.fast(q.astype(np.float32), p),
+        evaluate(function, q.astype(np.float32).astype(float), p)[0],
+    )
     assert np.array_equal(native.fast(q.astype(">f8"), p), expected)
     odd = np.zeros(49, np.uint8)[1:].view(np.float64)
     odd[...] = q
@@ -77,11 +83,18 @@ def test_builtin_takes_plain_arrays_only_when_code_is_ready() -> None:
     function = random_function(12, (4,), (3,), ((3,),))
     native = compile_function(function)
     arrays = samples(function, 10)
-    assert np.array_equal(native(*arrays), native(*arrays))  # compiled by the first, taken by the second
-    assert np.array_equal(native(arrays[0][0].copy(), arrays[1]), native.general(arrays[0][0].copy(), arrays[1]))
+    assert np.array_equal(
+        native(*arrays), native(*arrays)
+    )  # compiled by the first, taken by the second
+    assert np.array_equal(
+        native(arrays[0][0].copy(), arrays[1]), native.general(arrays[0][0].copy(), arrays[1])
+    )
     close(native(*arrays), evaluate(function, *arrays)[0])
     assert native.fast(np.empty((0, 4)), arrays[1]).shape == (0, 3)
-    for bad in (np.zeros((10, 3)), np.zeros(2)):  # the uniform argument has one axis, and its length
+    for bad in (
+        np.zeros((10, 3)),
+        np.zeros(2),
+    ):  # the uniform argument has one axis, and its length
         with pytest.raises(ShapeError, match="p0"):
             native(arrays[0], bad)
 
@@ -107,7 +120,10 @@ def test_errors_say_what_is_wrong(plain: tuple[Function, NativeFunction], call: 
     native(q[0], p[0])
     with pytest.raises(ShapeError, match=r"broadcast.*x0 \(4, 6\), x1 \(5, 3\)"):
         run(q, np.zeros((5, 3)))
-    with pytest.raises(ShapeError, match=r"out for y0 is float64 of shape \(3, 2, 5\), expected float64 \(4, 2, 5\)"):
+    with pytest.raises(
+        ShapeError,
+        match=r"out for y0 is float64 of shape \(3, 2, 5\), expected float64 \(4, 2, 5\)",
+    ):
         run(q, p, out=np.empty((3, 2, 5)))
     with pytest.raises(ShapeError, match=r"random1: x0 has shape \(4, 5\), expected \(\.\.\., 6\)"):
         run(q[:, :5], p)
@@ -156,8 +172,22 @@ def test_any_arguments_are_answered_or_refused(plain: tuple[Function, NativeFunc
     pick = random.Random(0)
     first, second = samples(function, 4)
     things = [
-        *(first, second, first[0], second[0], first[None], first[:0], first.T, np.asfortranarray(first)),
-        *(first.astype(np.float32), first.astype(">f8"), first + 1j, np.zeros((4, 6), dtype=object)),
+        *(
+            first,
+            second,
+            first[0],
+            second[0],
+            first[None],
+            first[:0],
+            first.T,
+            np.asfortranarray(first),
+        ),
+        *(
+            first.astype(np.float32),
+            first.astype(">f8"),
+            first + 1j,
+            np.zeros((4, 6), dtype=object),
+        ),
         *(
             np.zeros(()),
             np.zeros((4, 0)),
@@ -172,13 +202,28 @@ def test_any_arguments_are_answered_or_refused(plain: tuple[Function, NativeFunc
             object,
             first.tolist(),
         ),
-        *(np.ma.masked_array(second), np.recarray((4,), dtype=[("a", float)]), np.zeros((1,) * 20 + (3,))),
-        *(np.datetime64("2020-01-01"), np.zeros((4, 3), dtype="m8[s]"), range(6), iter([1]), Ellipsis, native),
+        *(
+            np.ma.masked_array(second),
+            np.recarray((4,), dtype=[("a", float)]),
+            np.zeros((1,) * 20 + (3,)),
+        ),
+        *(
+            np.datetime64("2020-01-01"),
+            np.zeros((4, 3), dtype="m8[s]"),
+            range(6),
+            iter([1]),
+            Ellipsis,
+            native,
+        ),
     ]
     answered = 0
     for _ in range(4000):
         args = [pick.choice(things) for _ in range(pick.choice([2, 2, 2, 2, 0, 1, 3]))]
-        keywords = {} if pick.random() < 0.6 else {pick.choice(["out", "threads", "z"]): pick.choice(things)}
+        keywords = (
+            {}
+            if pick.random() < 0.6
+            else {pick.choice(["out", "threads", "z"]): pick.choice(things)}
+        )
         try:
             got = native(*args, **keywords)
         except (ShapeError, TypeError, ValueError):

@@ -41,7 +41,9 @@ def test_regressor_route_tells_what_is_wrong() -> None:
     with pytest.raises(MinidynError, match="base= needs parameters="):
         md.papers.inertia_matrix_by_regressor(robot, q, base=md.base_parameters(robot))
     with pytest.raises(MinidynError, match="leave parametrization"):
-        md.papers.inertia_matrix_by_regressor(robot, q, base=md.base_parameters(robot), form="lagrange")
+        md.papers.inertia_matrix_by_regressor(
+            robot, q, base=md.base_parameters(robot), form="lagrange"
+        )
     with pytest.raises(MinidynError, match="singular at joint 'joint2'"):
         md.papers.forward_dynamics_by_regressor(robot, q, q, q, np.eye(20)[5])  # only ZZ1
     unknown = np.array(robot.parameters)

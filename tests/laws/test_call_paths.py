@@ -1,4 +1,7 @@
-"""However a function is called, it computes the same: first call or later, one sample or many, any threads."""
+"""However a function is called, it computes the same.
+
+First call or later, one sample or many, any threads.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,9 @@ def test_robots_are_not_mixed_up_and_links_neither() -> None:
     q = samples(robot, 300)[0]
     for _ in range(2):
         assert close(md.inertia_matrix(heavy, q), 2.0 * md.inertia_matrix(robot, q))
-        assert close(md.inertia_matrix(robot, q, 3.0 * robot.parameters), 3.0 * md.inertia_matrix(robot, q))
+        assert close(
+            md.inertia_matrix(robot, q, 3.0 * robot.parameters), 3.0 * md.inertia_matrix(robot, q)
+        )
         for link in (robot.link_names[2], 2, robot.link_names[6], None):
             index = 6 if link is None or link == robot.link_names[6] else 2
             assert np.array_equal(md.jacobian(robot, q, link), md.jacobian(robot, q, index))

@@ -1,4 +1,7 @@
-"""What `make chaos` does, with fewer kills, in `make test-long`: results stay whole, the next run tidies up."""
+"""What `make chaos` does, with fewer kills, in `make test-long`.
+
+Results stay whole, the next run tidies up.
+"""
 
 from __future__ import annotations
 

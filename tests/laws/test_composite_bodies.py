@@ -1,4 +1,6 @@
-"""Composite bodies at a configuration, and the sets of inertia matrix and gravity, against other algorithms."""
+"""Composite bodies at a configuration, and the sets of inertia matrix and gravity, against other
+algorithms.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,21 @@ def pseudo_inertia(ten: Array) -> Array:
     """(4, 4): second moments, first moments and mass. A change of frame is T P Tᵀ."""
     XX, XY, XZ, YY, YZ, ZZ, MX, MY, MZ, M = ten
     half = (XX + YY + ZZ) / 2
-    P = np.array([[half - XX, -XY, -XZ, MX], [-XY, half - YY, -YZ, MY], [-XZ, -YZ, half - ZZ, MZ], [MX, MY, MZ, M]])
+    P = np.array(
+        [
+            [half - XX, -XY, -XZ, MX],
+            [-XY, half - YY, -YZ, MY],
+            [-XZ, -YZ, half - ZZ, MZ],
+            [MX, MY, MZ, M],
+        ]
+    )
     return np.asarray(P)
 
 
 def composites_by_summing(robot: Robot, q: Array) -> list[tuple[float, Array, Array]]:
-    """Mass, first moment and inertia of every subtree, summed link by link through poses in space."""
+    """Mass, first moment and inertia of every subtree, summed link by link through poses in
+    space.
+    """
     pose = tree_pose(robot, q)
     found = []
     for index in range(len(robot.joints)):
@@ -89,18 +100,28 @@ def test_the_sets_of_inertia_matrix_and_gravity_make_up_that_of_torques(seed: in
         w_I, w_S = parts.inertia.matrix, parts.gravity.matrix
         size = 1.0 + float(np.abs(w_I).max(initial=0.0))
         assert sorted((*parts.first, *parts.second)) == list(range(len(w_I)))
-        assert np.abs(w_I[list(parts.first)] - parts.rest - parts.P1 @ w_S).max(initial=0.0) < 1e-9 * size
+        assert (
+            np.abs(w_I[list(parts.first)] - parts.rest - parts.P1 @ w_S).max(initial=0.0)
+            < 1e-9 * size
+        )
         assert np.abs(w_I[list(parts.second)] - parts.P2 @ w_S).max(initial=0.0) < 1e-9 * size
-        exact = md.base_parameters(robot)  # another algorithm, which knows nothing of composite bodies
+        exact = md.base_parameters(
+            robot
+        )  # another algorithm, which knows nothing of composite bodies
         assert len(parts.rest) + parts.gravity.rank == exact.rank
         if exact.rank:
-            assert md.equivalence(exact, np.concatenate([parts.rest, w_S]), tolerance=1e-8).equivalent
+            assert md.equivalence(
+                exact, np.concatenate([parts.rest, w_S]), tolerance=1e-8
+            ).equivalent
         assert parts.inertia.rank == md.base_parameters(robot, "qr", model="inertia").rank
         assert parts.gravity.rank == md.base_parameters(robot, "qr", model="gravity").rank
 
 
 def test_p1_of_axes_that_meet_in_a_point() -> None:
-    """A wrist: the inertia matrix alone shows U13 only about the point where the axes meet; gravity shows k."""
+    """A wrist: the inertia matrix alone shows U13 only about the point where the axes meet.
+
+    Gravity shows k.
+    """
     right = np.pi / 2
     robot = Robot.from_mdh("RRR", [0.0, right, -right], d=[0.0, 0.0, 0.4], gravity=[1.0, 2.0, -9.0])
     parts = md.papers.inertia_and_gravity(robot)

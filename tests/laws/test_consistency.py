@@ -1,4 +1,7 @@
-"""Whatever the data say, the lifted model is possible; where a possible model fits them, nothing is lost."""
+"""Whatever the data say, the lifted model is possible.
+
+Where a possible model fits them, nothing is lost.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,12 @@ import minidyn as md
 from conftest import count
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters
-from minidyn.identification.consistency.certificate import certify, drive_numbers, driving, is_consistent
+from minidyn.identification.consistency.certificate import (
+    certify,
+    drive_numbers,
+    driving,
+    is_consistent,
+)
 from minidyn.identification.consistency.consistency import choose_weight, make_consistent
 from minidyn.identification.consistency.primal_dual import solve
 from minidyn.identification.consistency.prior import (
@@ -27,8 +35,20 @@ from minidyn.identification.consistency.prior import (
     prior_parameters,
     upper_factor,
 )
-from minidyn.identification.consistency.whitened import Whitened, matrices, objective, tens, weighted, whiten
-from minidyn.model.parameters import from_pseudo_inertia, realizability, to_pseudo_inertia, transform
+from minidyn.identification.consistency.whitened import (
+    Whitened,
+    matrices,
+    objective,
+    tens,
+    weighted,
+    whiten,
+)
+from minidyn.model.parameters import (
+    from_pseudo_inertia,
+    realizability,
+    to_pseudo_inertia,
+    transform,
+)
 from minidyn.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -50,7 +70,12 @@ def truth(name: str, seed: int = 0) -> Robot:
 
 
 def data(
-    robot: Robot, base: BaseMap, samples: int = 200, noise: float = 0.05, seed: int = 1, still: tuple[int, ...] = ()
+    robot: Robot,
+    base: BaseMap,
+    samples: int = 200,
+    noise: float = 0.05,
+    seed: int = 1,
+    still: tuple[int, ...] = (),
 ) -> tuple[Array, Array, float]:
     """Return R, z and the unexplained rest of a random motion, in units of the noise."""
     rng = np.random.default_rng(seed)
@@ -77,7 +102,9 @@ def whitened(
     mass: float | None = None,
 ) -> Whitened:
     (centre,) = centres_of(robot, base, [(R, z)], prior, mass)
-    return weighted(whiten(robot, base, [(R, z, centre)], mass), kind, weight, np.ones(len(robot.links)))
+    return weighted(
+        whiten(robot, base, [(R, z, centre)], mass), kind, weight, np.ones(len(robot.links))
+    )
 
 
 def masses(robot: Robot, phi: Array) -> Array:
@@ -91,7 +118,9 @@ def drives(robot: Robot, phi: Array) -> dict[str, float]:
 def assert_possible(robot: Robot, phi: Array) -> None:
     for part in robot.layout.links:
         assert np.linalg.eigvalsh(to_pseudo_inertia(phi[part]))[0] > 0
-    assert all(value >= 0 for name, value in drives(robot, phi).items() if not name.startswith("Fo"))
+    assert all(
+        value >= 0 for name, value in drives(robot, phi).items() if not name.startswith("Fo")
+    )
 
 
 # -------------------------------------------------------------------- exact and noisy data
@@ -123,7 +152,8 @@ def test_noisy_data_cost_less_than_the_noise(name: str, seed: int) -> None:
     assert_possible(robot, fit.phi)
     assert fit.certificate.consistent
     assert fit.misfit_before < 1e-12 * (z @ z)
-    # the truth is possible and has a misfit of about the rank: the best possible one is not farther off
+    # the truth is possible and has a misfit of about the rank: the best possible one is not farther
+    # off
     assert 0 < fit.increase < np.sum((R @ base.values() - z) ** 2) + 5.0
     assert not fit.notices
 
@@ -149,7 +179,9 @@ def test_impossible_data_are_projected_and_reported() -> None:
     fit = make_consistent(robot, base, R, -z)  # negative masses and frictions throughout
     assert_possible(robot, fit.phi)
     assert [notice.code for notice in fit.notices] == ["consistency.costs"]
-    assert 0.2 * (z @ z) < fit.misfit < z @ z  # centres of mass may change sides, inertia and friction may not
+    assert (
+        0.2 * (z @ z) < fit.misfit < z @ z
+    )  # centres of mass may change sides, inertia and friction may not
     problem = whitened(robot, base, R, -z)
     x = solve(problem).x
     assert np.allclose(problem.phi(x)[0], fit.phi)
@@ -202,10 +234,14 @@ def test_no_data_at_all_give_the_belief() -> None:
     robot = truth("ur10e")
     base = md.base_parameters(robot)
     prior = robot.parameters
-    fit = make_consistent(robot, base, np.zeros((base.rank, base.rank)), np.zeros(base.rank), prior=prior)
+    fit = make_consistent(
+        robot, base, np.zeros((base.rank, base.rank)), np.zeros(base.rank), prior=prior
+    )
     for part in robot.layout.links:
         assert np.allclose(fit.phi[part], prior[part], rtol=0.02, atol=1e-3)
-    bare = make_consistent(robot, base, np.zeros((base.rank, base.rank)), np.zeros(base.rank), mass=30.0)
+    bare = make_consistent(
+        robot, base, np.zeros((base.rank, base.rank)), np.zeros(base.rank), mass=30.0
+    )
     assert masses(robot, bare.phi).sum() == pytest.approx(30.0, rel=1e-6)
 
 
@@ -227,8 +263,13 @@ def test_weight_leads_from_data_to_prior(kind: str) -> None:
     base = md.base_parameters(robot)
     prior = truth("ur10e", seed=9).parameters
     R, z, _ = data(robot, base, noise=0.1)
-    fits = [make_consistent(robot, base, R, z, prior=prior, prior_kind=kind, weight=w) for w in (0.0, 1e1, 1e4, 1e8)]
-    assert all(a.misfit < b.misfit and a.prior_distance > b.prior_distance for a, b in pairwise(fits))
+    fits = [
+        make_consistent(robot, base, R, z, prior=prior, prior_kind=kind, weight=w)
+        for w in (0.0, 1e1, 1e4, 1e8)
+    ]
+    assert all(
+        a.misfit < b.misfit and a.prior_distance > b.prior_distance for a, b in pairwise(fits)
+    )
     for part in robot.layout.links:
         assert np.allclose(fits[-1].phi[part], prior[part], rtol=0.02, atol=1e-3)
     (cost,) = (notice for notice in fits[-1].notices if notice.code == "consistency.costs")
@@ -262,7 +303,9 @@ def test_prior_may_be_unknown_in_part_or_impossible() -> None:
     assert np.isfinite(fit.phi).all()
     (named,) = (notice for notice in fit.notices if notice.code == "prior.inconsistent")
     assert named.data["link"] == robot.link_names[3]
-    everything = make_consistent(robot, base, R, z, prior=np.full(len(robot.layout), np.nan), weight=10.0)
+    everything = make_consistent(
+        robot, base, R, z, prior=np.full(len(robot.layout), np.nan), weight=10.0
+    )
     none = make_consistent(robot, base, R, z)
     assert np.allclose(everything.phi, none.phi, rtol=1e-5, atol=1e-7)
 
@@ -280,7 +323,9 @@ def test_distances_are_those_of_the_definition() -> None:
     T[:3, :3] = np.linalg.qr(rng.normal(size=(3, 3)))[0]
     T[:3, 3] = rng.normal(size=3)
     for distance in (entropic_distance, euclidean_distance):  # frames do not matter
-        assert distance(transform(a, T), transform(b, T)) == pytest.approx(float(distance(a, b)), rel=1e-8)
+        assert distance(transform(a, T), transform(b, T)) == pytest.approx(
+            float(distance(a, b)), rel=1e-8
+        )
     near = b + 1e-4 * a
     assert euclidean_distance(near, b) == pytest.approx(float(entropic_distance(near, b)), rel=1e-2)
     U = upper_factor(B)
@@ -297,15 +342,21 @@ def test_default_bodies_are_real_and_weigh_one_together() -> None:
 
 def test_a_prior_is_a_robot_a_path_an_array_or_none(tmp_path: Path) -> None:
     robot = md.load("ur10e").with_drives(True, FRICTION)
-    other = robot.with_drives(True, ()).with_parameters(1.1 * robot.with_drives(True, ()).parameters)
+    other = robot.with_drives(True, ()).with_parameters(
+        1.1 * robot.with_drives(True, ()).parameters
+    )
     known = prior_parameters(robot, other)
     assert known is not None
     links = [column.index for column in robot.layout.columns if column.is_inertial]
     assert np.array_equal(known[links], [value for value in other.parameters if np.isfinite(value)])
     md.save(other, tmp_path / "other.toml")
     assert np.array_equal(known, prior_parameters(robot, tmp_path / "other.toml"), equal_nan=True)
-    assert np.array_equal(known, prior_parameters(robot, str(tmp_path / "other.toml")), equal_nan=True)
-    assert np.array_equal(known, prior_parameters(robot, other.parameters, (other,)), equal_nan=True)
+    assert np.array_equal(
+        known, prior_parameters(robot, str(tmp_path / "other.toml")), equal_nan=True
+    )
+    assert np.array_equal(
+        known, prior_parameters(robot, other.parameters, (other,)), equal_nan=True
+    )
     for own in (None, True):
         assert np.array_equal(robot.parameters, prior_parameters(robot, own), equal_nan=True)
     assert prior_parameters(robot, False) is None
@@ -316,7 +367,9 @@ def test_a_prior_is_a_robot_a_path_an_array_or_none(tmp_path: Path) -> None:
         prior_parameters(robot, np.zeros(3))
     base = md.base_parameters(robot)
     R, z, _ = data(truth("ur10e"), base)
-    fits = [make_consistent(robot, base, R, z, prior=prior, weight=10.0) for prior in (known, other)]
+    fits = [
+        make_consistent(robot, base, R, z, prior=prior, weight=10.0) for prior in (known, other)
+    ]
     assert np.array_equal(fits[0].phi, fits[1].phi)
 
 
@@ -324,7 +377,10 @@ def test_a_prior_is_a_robot_a_path_an_array_or_none(tmp_path: Path) -> None:
 
 
 def distance_to_minimum(problem: Whitened, x: Array) -> float:
-    """Return how much a Newton step would lower the objective, from its formula: the problem is convex."""
+    """Return how much a Newton step would lower the objective, from its formula.
+
+    The problem is convex.
+    """
     n = problem.inertial
     D, t, off = problem.D[0], problem.t[0], x - problem.centre[0]
     slope, bend = 2 * D.T @ (D @ x - t), 2 * D.T @ D
@@ -345,7 +401,9 @@ def distance_to_minimum(problem: Whitened, x: Array) -> float:
 
 
 def assert_agrees(problem: Whitened) -> bool:
-    """The solver's minimum is one, and it is Clarabel's where that reaches one (which is returned)."""
+    """The solver's minimum is one, and it is Clarabel's where that reaches one (which is
+    returned).
+    """
     found = solve(problem)
     assert found.converged
     best = objective(problem, found.x)[0]
@@ -356,45 +414,63 @@ def assert_agrees(problem: Whitened) -> bool:
     there = objective(problem, by_lmi)[0]
     assert best <= there + 1e-7 * max(1.0, best)
     short = distance_to_minimum(problem, by_lmi[0])
-    if short > 5e-5 * max(1.0, best):  # by its own slope Clarabel's point is no minimum: that must explain the gap
+    if short > 5e-5 * max(
+        1.0, best
+    ):  # by its own slope Clarabel's point is no minimum: that must explain the gap
         assert there - best <= 3.0 * short
         return False
     assert there == pytest.approx(best, rel=1e-3, abs=1e-4)
     return True
 
 
-@pytest.mark.parametrize(("kind", "weight"), [("entropic", 0.0), ("entropic", 30.0), ("euclidean", 30.0)])
+@pytest.mark.parametrize(
+    ("kind", "weight"), [("entropic", 0.0), ("entropic", 30.0), ("euclidean", 30.0)]
+)
 def test_the_solver_agrees_with_clarabel(kind: str, weight: float) -> None:
     for name, noise in (("panda", 0.3), ("ur10e", 0.02)):
         robot = truth(name, seed=2)
         base = md.base_parameters(robot)
-        # rounding decides whether Clarabel ends at a minimum: of three draws it must at one, and ours at every one
+        # rounding decides whether Clarabel ends at a minimum: of three draws it must at one, and
+        # ours at every one
         drawn = [data(robot, base, samples=80, noise=noise, seed=seed)[:2] for seed in (1, 2, 3)]
         assert any(assert_agrees(whitened(robot, base, R, z, weight, kind)) for R, z in drawn)
 
 
 def test_the_solver_agrees_with_clarabel_on_hard_cases() -> None:
-    """Clarabel gives up or stops early on some of them (48 of 60 are compared); most must be compared."""
+    """Clarabel gives up or stops early on some of them (48 of 60 are compared).
+
+    Most must be compared.
+    """
     seeds = range(count(6, 60))
     assert sum(assert_agrees(hard_case(seed)) for seed in seeds) >= 0.6 * len(seeds)
 
 
 def hard_case(seed: int) -> Whitened:
-    """Random trees; data of negative bodies, sheets and rods, points without mass; few data and none, strong priors."""
+    """Random trees; data of negative bodies, sheets and rods, points without mass.
+
+    Few data and none, strong priors.
+    """
     rng = np.random.default_rng(seed)
     robot = random_tree(rng, joints=int(rng.integers(1, 5))).with_drives(True, FRICTION)
     values = np.zeros(len(robot.layout))
     for part in robot.layout.links:
-        root = rng.normal(size=(4, int(rng.integers(0, 5))))  # of any rank: no mass, a point, a rod, a sheet, a body
-        values[part] = from_pseudo_inertia(root @ root.T) * rng.choice([1.0, 1e-3, -1.0], p=[0.7, 0.2, 0.1])
-    values[[column.index for column in robot.layout.columns if not column.is_inertial]] = rng.normal()
+        root = rng.normal(
+            size=(4, int(rng.integers(0, 5)))
+        )  # of any rank: no mass, a point, a rod, a sheet, a body
+        values[part] = from_pseudo_inertia(root @ root.T) * rng.choice(
+            [1.0, 1e-3, -1.0], p=[0.7, 0.2, 0.1]
+        )
+    values[[column.index for column in robot.layout.columns if not column.is_inertial]] = (
+        rng.normal()
+    )
     base = md.base_parameters(robot)
     rows = int(rng.integers(0, 2 * base.rank))
     R = rng.normal(size=(rows, base.rank))
     R = 10.0 ** rng.uniform(0, 4) / max(np.linalg.norm(R @ base.values(values)), 1e-3) * R
     z = R @ base.values(values) + rng.normal(size=rows)
     prior = np.concatenate(
-        [random_body(rng) for _ in robot.links] + [np.full(len(values) - 10 * len(robot.links), 0.3)]
+        [random_body(rng) for _ in robot.links]
+        + [np.full(len(values) - 10 * len(robot.links), 0.3)]
     )
     prior[rng.uniform(size=len(prior)) < 0.02] = np.nan
     weight = float(rng.choice([0.0, 1e-2, 1.0, 1e3, 1e6]))
@@ -424,19 +500,33 @@ def test_problems_side_by_side_are_solved_as_alone() -> None:
     robot = truth("panda")
     base = md.base_parameters(robot)
     sets = [
-        data(robot, base, samples, noise, seed)[:2] for seed, (samples, noise) in enumerate([(20, 1.0), (400, 0.01)])
+        data(robot, base, samples, noise, seed)[:2]
+        for seed, (samples, noise) in enumerate([(20, 1.0), (400, 0.01)])
     ]
     centres = centres_of(robot, base, sets)
     shares = np.ones(len(robot.links))
-    for kind, weight in (("entropic", 1.0), ("euclidean", 100.0), ("geodesic", 1.0), ("entropic", 0.0)):
+    for kind, weight in (
+        ("entropic", 1.0),
+        ("euclidean", 100.0),
+        ("geodesic", 1.0),
+        ("entropic", 0.0),
+    ):
         alone = []
         for (R, z), centre in zip(sets, centres):
-            alone.append(solve(weighted(whiten(robot, base, [(R, z, centre)]), kind, weight, shares)))
+            alone.append(
+                solve(weighted(whiten(robot, base, [(R, z, centre)]), kind, weight, shares))
+            )
         both = weighted(
-            whiten(robot, base, [(*one, centre) for one, centre in zip(sets, centres)]), kind, weight, shares
+            whiten(robot, base, [(*one, centre) for one, centre in zip(sets, centres)]),
+            kind,
+            weight,
+            shares,
         )
         together = solve(both)
-        again = solve(both, solve(weighted(both, "entropic", 100.0, shares) if kind == "entropic" else both).pair)
+        again = solve(
+            both,
+            solve(weighted(both, "entropic", 100.0, shares) if kind == "entropic" else both).pair,
+        )
         assert together.converged
         for index, one in enumerate(alone):
             assert np.allclose(together.x[index], one.x[0], rtol=1e-5, atol=1e-6)
@@ -448,13 +538,19 @@ def test_problems_side_by_side_are_solved_as_alone() -> None:
 
 def test_units_do_not_matter() -> None:
     """Millimetres and grams give the same robot: only scales change."""
-    table = {"alpha": [0, -np.pi / 2, 0, np.pi / 2], "a": [0, 0.1, 0.4, 0.05], "d": [0.2, 0.1, 0, 0.3]}
+    table = {
+        "alpha": [0, -np.pi / 2, 0, np.pi / 2],
+        "a": [0, 0.1, 0.4, 0.05],
+        "d": [0.2, 0.1, 0, 0.3],
+    }
     bodies = np.array([random_body(np.random.default_rng(k)) for k in range(4)])
     length, weight = 1000.0, 1000.0
     found = []
     for unit, heavy in ((1.0, 1.0), (length, weight)):
         scaled = dict(table, a=np.array(table["a"]) * unit, d=np.array(table["d"]) * unit)
-        robot = Robot.from_mdh("RRRR", **scaled, gravity=(0, 0, -9.81 * unit), friction=FRICTION, rotor_inertia=True)
+        robot = Robot.from_mdh(
+            "RRRR", **scaled, gravity=(0, 0, -9.81 * unit), friction=FRICTION, rotor_inertia=True
+        )
         sizes = heavy * np.array([unit**2] * 6 + [unit] * 3 + [1.0])
         values = np.zeros(len(robot.layout))
         for part, body in zip(robot.layout.links, bodies):
@@ -503,7 +599,13 @@ def test_certificate_sees_each_kind_of_impossibility() -> None:
     assert good.consistent
     assert not good.reasons()
     assert np.all(good.eigenvalues <= 1 / 3 + 1e-12)
-    for name, word in (("M2", "link"), ("ZZ3", "link"), ("Fv1", "Fv1"), ("Fc6", "Fc6"), ("Ia4", "Ia4")):
+    for name, word in (
+        ("M2", "link"),
+        ("ZZ3", "link"),
+        ("Fv1", "Fv1"),
+        ("Fc6", "Fc6"),
+        ("Ia4", "Ia4"),
+    ):
         values = robot.parameters.copy()
         values[robot.layout.index(name)] *= -1.0
         report = certify(robot, values)
@@ -532,7 +634,9 @@ def test_a_ball_scores_one_third_in_any_frame() -> None:
 # -------------------------------------------------------------------- weight by cross-validation
 
 
-def folds(robot: Robot, base: BaseMap, samples: int, noise: float) -> list[tuple[Array, Array, Array, Array, float]]:
+def folds(
+    robot: Robot, base: BaseMap, samples: int, noise: float
+) -> list[tuple[Array, Array, Array, Array, float]]:
     found = []
     for k in range(4):
         R, z, _ = data(robot, base, samples, noise, seed=10 + k)
@@ -612,7 +716,10 @@ def test_misuse_is_named() -> None:
 
 
 def test_a_rotor_may_outweigh_the_flange_it_turns() -> None:
-    """The last link of a UR10e weighs 200 g; the rotor behind its gears shows a hundred times its inertia."""
+    """The last link of a UR10e weighs 200 g.
+
+    The rotor behind its gears shows a hundred times its inertia.
+    """
     robot = md.load("ur10e").with_drives(rotor_inertia=True)
     rotors = [column.index for columns in robot.layout.drives for column in columns]
     true = robot.parameters.copy()
@@ -621,19 +728,23 @@ def test_a_rotor_may_outweigh_the_flange_it_turns() -> None:
     known = true.copy()
     known[rotors] = np.nan
     last = base.names.index("Ia6")
-    R = np.diag(1000.0 / np.maximum(np.abs(base.values(true)), 0.01))  # a thousandth of each value, or 1e-5
+    R = np.diag(
+        1000.0 / np.maximum(np.abs(base.values(true)), 0.01)
+    )  # a thousandth of each value, or 1e-5
     found = make_consistent(robot, base, R, R @ base.values(true), prior=known)
     spread = 1.0 / R[last, last]
     assert abs(base.values(found.phi)[last] - 0.05) < 0.1 * spread
 
 
-# ------------------------------------------------------------------------- friction of terms of both signs
+# ------------------------------------------------------------------ friction of terms of both signs
 
 
 def sliding(seed: int, terms: tuple[str, ...]) -> tuple[Robot, Array]:
-    """Return a robot with friction terms of random signs, and its friction (speeds, joints) over 4000 speeds.
+    """Return a robot with friction terms of random signs, and its friction (speeds, joints) over
+    4000 speeds.
 
-    By the torque of all of them at each speed, without links: what takes power out where it is not negative.
+    By the torque of all of them at each speed, without links: what takes power out where it is not
+    negative.
     """
     rng = np.random.default_rng(seed)
     drives = {"sign_width": rng.choice([0.0, 0.03], 6), "stribeck_speed": rng.uniform(0.02, 0.5, 6)}
@@ -646,8 +757,12 @@ def sliding(seed: int, terms: tuple[str, ...]) -> tuple[Robot, Array]:
     return robot, np.asarray(md.inverse_dynamics(robot, 0 * speeds, speeds, 0 * speeds))
 
 
-@pytest.mark.parametrize("terms", [("stribeck",), ("curve",), ("curve_high",), ("stribeck", "curve")])
-def test_friction_of_both_signs_is_possible_where_it_opposes_every_motion(terms: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "terms", [("stribeck",), ("curve",), ("curve_high",), ("stribeck", "curve")]
+)
+def test_friction_of_both_signs_is_possible_where_it_opposes_every_motion(
+    terms: tuple[str, ...],
+) -> None:
     found = []
     for seed in range(count(20, 200)):
         robot, friction = sliding(seed, ("coulomb", *terms))
@@ -657,7 +772,10 @@ def test_friction_of_both_signs_is_possible_where_it_opposes_every_motion(terms:
             scale = max(1e-3, float(np.abs(robot.parameters).max()))
             if least < -1e-3 * scale:  # it drives the joint at some speed that was looked at
                 assert joint in drives
-            elif float((friction[:, joint]).min() / scale) > 0.02 and robot.joints[joint].drive.sign_width == 0.0:
+            elif (
+                float((friction[:, joint]).min() / scale) > 0.02
+                and robot.joints[joint].drive.sign_width == 0.0
+            ):
                 assert joint not in drives
             found.append(joint in drives)
         names, numbers = drive_numbers(robot, robot.parameters)
@@ -666,7 +784,9 @@ def test_friction_of_both_signs_is_possible_where_it_opposes_every_motion(terms:
     assert 0.1 < np.mean(found) < 0.9  # both happen
 
 
-@pytest.mark.parametrize("values", [{"Fs": -1.5}, {"Fx": -2.0, "Fy": 2.5}, {"Fs": -1.0, "Fx": 3.0, "Fy": -2.5}])
+@pytest.mark.parametrize(
+    "values", [{"Fs": -1.5}, {"Fx": -2.0, "Fy": 2.5}, {"Fs": -1.0, "Fx": 3.0, "Fy": -2.5}]
+)
 def test_negative_terms_are_found_where_friction_dissipates(values: dict[str, float]) -> None:
     robot = truth("ur10e").with_drives(True, (*FRICTION, "stribeck", "curve"), stribeck_speed=0.1)
     phi = robot.parameters.copy()
@@ -687,11 +807,15 @@ def test_negative_terms_are_found_where_friction_dissipates(values: dict[str, fl
 @pytest.mark.parametrize("seed", range(count(6, 60)))
 def test_friction_that_would_drive_a_joint_is_not_found(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    robot = truth("ur10e", seed).with_drives(True, (*FRICTION, "stribeck", "curve"), stribeck_speed=0.1)
+    robot = truth("ur10e", seed).with_drives(
+        True, (*FRICTION, "stribeck", "curve"), stribeck_speed=0.1
+    )
     phi = robot.parameters.copy()
     for column in (column for columns in robot.layout.drives for column in columns):
         usual = {"Fs": 0.0, "Fx": 0.0, "Fy": 0.0} | DRIVES
-        phi[column.index] = usual[column.symbol] + (4.0 * rng.normal() if column.symbol in ("Fs", "Fx", "Fy") else 0.0)
+        phi[column.index] = usual[column.symbol] + (
+            4.0 * rng.normal() if column.symbol in ("Fs", "Fx", "Fy") else 0.0
+        )
     robot = robot.with_parameters(phi)
     assert driving(robot, phi)  # no such friction exists
     base = md.base_parameters(robot)

@@ -38,7 +38,9 @@ def test_laws_with_a_right_model_keep_to_the_trajectory(name) -> None:
         control.slotine_li(robot, bandwidth=10, gain=gain, adaptation=1e-6),
         control.modified_slotine_li(robot, bandwidth=20, adaptation=1e-6),
         control.modified_slotine_li(robot, bandwidth=10, gain=gain, adaptation=1e-6),
-        control.slotine_li(robot, bandwidth=10, gain=gain, adaptation=1e-6, base=md.base_parameters(robot)),
+        control.slotine_li(
+            robot, bandwidth=10, gain=gain, adaptation=1e-6, base=md.base_parameters(robot)
+        ),
     ]
     for law in laws:
         recording = simulate(robot, law, slow(robot), 1.0)
@@ -47,7 +49,9 @@ def test_laws_with_a_right_model_keep_to_the_trajectory(name) -> None:
 
 @pytest.mark.parametrize("name", ROBOTS)
 def test_wrong_models_are_corrected_by_adaptation(name) -> None:
-    """In continuous time, from a model 30 % too light, the error at the end is far below that of a fixed model."""
+    """In continuous time, from a model 30 % too light, the error at the end is far below that of a
+    fixed model.
+    """
     robot = md.load(name)
     wrong = robot.with_parameters(0.7 * robot.parameters)
     gain = scaled_gain(robot)
@@ -71,7 +75,11 @@ def test_pd_with_gravity_holds_a_robot_still() -> None:
     start = np.full(7, 0.4)
     law = control.pd_gravity(robot, gain=50 * np.array([4, 4, 3, 3, 1, 1, 0.2]), bandwidth=20)
     recording = simulate(robot, law, hold(start), 2.0, q0=start + 0.05)
-    assert np.abs(recording.telemetry["error"][-1]).max() < 1e-2 < np.abs(recording.telemetry["error"][0]).max()
+    assert (
+        np.abs(recording.telemetry["error"][-1]).max()
+        < 1e-2
+        < np.abs(recording.telemetry["error"][0]).max()
+    )
 
 
 def test_slotine_li_law_is_the_formula() -> None:
@@ -85,7 +93,9 @@ def test_slotine_li_law_is_the_formula() -> None:
     dq_r, ddq_r = dq_d - 3 * (q - q_d), ddq_d - 3 * (dq - dq_d)
     s = dq - dq_r
     M, C = md.inertia_matrix(robot, q, theta), md.coriolis_matrix(robot, q, dq, theta)
-    np.testing.assert_allclose(torque, M @ ddq_r + C @ dq_r + md.gravity_torque(robot, q, theta) - K * s, rtol=1e-9)
+    np.testing.assert_allclose(
+        torque, M @ ddq_r + C @ dq_r + md.gravity_torque(robot, q, theta) - K * s, rtol=1e-9
+    )
     unit = np.eye(len(theta))
     columns = np.stack(
         [
@@ -115,17 +125,23 @@ def test_craig_law_is_the_formula() -> None:
 
 
 def test_natural_adaptation_keeps_links_realizable() -> None:
-    """With the same large gain the plain gradient leaves the realizable set and the natural one does not."""
+    """With the same large gain the plain gradient leaves the realizable set and the natural one
+    does not.
+    """
     robot = md.load("ur10e")
     wrong = robot.with_parameters(0.5 * robot.parameters)
     gain = scaled_gain(robot)
 
     def smallest(consistent: bool, adaptation: float) -> float:
-        law = control.slotine_li(wrong, bandwidth=10, gain=gain, adaptation=adaptation, consistent=consistent)
+        law = control.slotine_li(
+            wrong, bandwidth=10, gain=gain, adaptation=adaptation, consistent=consistent
+        )
         recording = simulate(robot, law, slow(robot), 1.0, dt=1e-3, control="continuous")
         estimates = recording.telemetry["estimate"][::20].reshape(-1, robot.n, 10)
         assert np.abs(estimates[-1] - estimates[0]).max() > 1e-3
-        return min(realizability(ten).smallest_eigenvalue for estimate in estimates for ten in estimate)
+        return min(
+            realizability(ten).smallest_eigenvalue for estimate in estimates for ten in estimate
+        )
 
     assert smallest(True, 0.05) > 0
     assert smallest(False, 1.0) < 0
@@ -138,7 +154,9 @@ def test_unknown_load_is_found() -> None:
     model = robot.with_load(parameters=np.zeros(10))
     truth = robot.with_load(parameters={"mass": 1.5, "com": com})
     unknown = {"load": control.point_mass(model, com, "load")}
-    law = control.modified_slotine_li(model, bandwidth=30, adaptation=5.0, unknown=unknown, initial=0.3)
+    law = control.modified_slotine_li(
+        model, bandwidth=30, adaptation=5.0, unknown=unknown, initial=0.3
+    )
     assert law.estimated == ("load",)
     recording = simulate(truth, law, slow(robot), 4.0, dt=2e-3, control="continuous", check=True)
     assert recording.telemetry["estimate"][-1, 0] == pytest.approx(1.5, abs=0.01)
@@ -171,7 +189,8 @@ def test_generated_step_is_the_step(tmp_path) -> None:
     (tmp_path / "step.c").write_text(law.source("c"))
     library = tmp_path / "step.so"
     subprocess.run(
-        ["gcc", *STRICT, "-shared", "-fPIC", str(tmp_path / "step.c"), "-o", str(library), "-lm"], check=True
+        ["gcc", *STRICT, "-shared", "-fPIC", str(tmp_path / "step.c"), "-o", str(library), "-lm"],
+        check=True,
     )
     step = ctypes.CDLL(str(library)).two_link_control_step
     rng = np.random.default_rng(0)
@@ -179,8 +198,8 @@ def test_generated_step_is_the_step(tmp_path) -> None:
     for _ in range(50):
         q, dq, q_d, dq_d, ddq_d = 8 * rng.normal(size=(5, 2))
         state, torque, _ = law(law.start, control.Measurement(0.0, q, dq), (q_d, dq_d, ddq_d))
-        tau, moved = np.zeros(2), np.zeros(2)
-        arrays = [law.start, q, dq, q_d, dq_d, ddq_d, tau, moved]
+        tau, moved, held = np.zeros(2), np.zeros(2), np.zeros(2)
+        arrays = [law.start, q, dq, q_d, dq_d, ddq_d, tau, moved, held]
         step(*[np.ascontiguousarray(a).ctypes.data_as(ctypes.c_void_p) for a in arrays[:6]],
              *[a.ctypes.data_as(ctypes.c_void_p) for a in arrays[6:]])  # fmt: skip
         np.testing.assert_allclose(tau, torque, rtol=1e-10)
@@ -191,7 +210,9 @@ def test_generated_step_is_the_step(tmp_path) -> None:
 
 def test_refusals() -> None:
     robot = md.load("puma4")
-    with pytest.raises(md.MinidynError, match="bandwidth: expected a positive number or 4 of them, got -1"):
+    with pytest.raises(
+        md.MinidynError, match="bandwidth: expected a positive number or 4 of them, got -1"
+    ):
         control.computed_torque(robot, bandwidth=-1)
     with pytest.raises(md.MinidynError, match="gain"):
         control.slotine_li(robot, bandwidth=1, gain=[1, 2], adaptation=1)
@@ -207,7 +228,10 @@ def test_refusals() -> None:
 
 
 def test_singular_inertia_is_named() -> None:
-    """With its mass on joint 4's axis the inertia matrix of puma4 is singular: the run says so instead of NaN."""
+    """With its mass on joint 4's axis the inertia matrix of puma4 is singular.
+
+    The run says so instead of NaN.
+    """
     robot = md.load("puma4")
     values = robot.parameters.copy()
     values[robot.layout.links[-1]] = from_body(1.0, [0, 0, 0], np.zeros((3, 3)))
@@ -218,7 +242,13 @@ def test_singular_inertia_is_named() -> None:
 
 def test_natural_adaptation_stays_realizable_in_steps_of_any_length() -> None:
     robot = md.load("ur10e")
-    settings = {"bandwidth": 10, "gain": 1.0, "adaptation": 50.0, "consistent": True, "period": 0.05}
+    settings = {
+        "bandwidth": 10,
+        "gain": 1.0,
+        "adaptation": 50.0,
+        "consistent": True,
+        "period": 0.05,
+    }
     law = control.slotine_li(robot, **settings)
     q, dq, q_d, dq_d, ddq_d = np.random.default_rng(3).normal(size=(5, robot.n))
     _, signals = law.torque(law.start, q, dq, (q_d, dq_d, ddq_d))
@@ -241,7 +271,9 @@ def test_natural_adaptation_stays_realizable_in_steps_of_any_length() -> None:
 def test_lyapunov_function_of_natural_adaptation_falls_to_zero_at_the_truth() -> None:
     robot = md.load("ur10e")
     wrong = robot.with_parameters(0.7 * robot.parameters)
-    law = control.slotine_li(wrong, bandwidth=10, gain=scaled_gain(robot), adaptation=0.05, consistent=True)
+    law = control.slotine_li(
+        wrong, bandwidth=10, gain=scaled_gain(robot), adaptation=0.05, consistent=True
+    )
     recording = simulate(robot, law, slow(robot), 0.5, control="continuous", check=True)
     value = recording.telemetry["lyapunov"]
     assert recording.notices == ()
@@ -256,11 +288,15 @@ def test_conditions_are_checked_with_the_payload_that_is_there() -> None:
     robot = md.load("puma4")
     load = Payload(0.3, from_body(0.5, [0.2, 0, 0], np.zeros((3, 3))))
     law = control.modified_slotine_li(robot, bandwidth=20, adaptation=1.0, unknown=["M4"])
-    recording = simulate(robot, law, slow(robot), 0.5, control="continuous", payload=load, check=True)
+    recording = simulate(
+        robot, law, slow(robot), 0.5, control="continuous", payload=load, check=True
+    )
     before = recording.t < 0.3
     q, dq = recording.telemetry["q_true"], recording.telemetry["dq_true"]
     assert law.stability is not None
-    np.testing.assert_allclose(recording.telemetry["margin"][before], law.stability(robot, law.start, q, dq)[before])
+    np.testing.assert_allclose(
+        recording.telemetry["margin"][before], law.stability(robot, law.start, q, dq)[before]
+    )
     loaded = law.stability(load.on(robot), law.start, q, dq)
     np.testing.assert_allclose(recording.telemetry["margin"][~before], loaded[~before])
     assert len(recording.telemetry["lyapunov"]) == len(recording.t)
@@ -270,9 +306,14 @@ def test_gains_too_strong_for_the_period_name_the_joint() -> None:
     robot = md.load("ur10e")
     law = control.slotine_li(robot, bandwidth=10, gain=20.0, adaptation=1e-6)
     start = slow(robot)(0.0)[0] + 0.02
-    with pytest.raises(md.MinidynError, match="damps joint 'wrist_3_joint' too strongly for its period"):
+    with pytest.raises(
+        md.MinidynError, match="damps joint 'wrist_3_joint' too strongly for its period"
+    ):
         simulate(robot, law, slow(robot), 0.2, q0=start)
-    assert simulate(robot, law, slow(robot), 0.005, q0=start, control="continuous", dt=1e-5).notices == ()
+    assert (
+        simulate(robot, law, slow(robot), 0.005, q0=start, control="continuous", dt=1e-5).notices
+        == ()
+    )
 
 
 @pytest.mark.parametrize("name", ["panda", "stanford"])
@@ -286,14 +327,19 @@ def test_generated_steps_of_laws_that_do_not_adapt(name) -> None:
         scope: dict = {}
         exec(law.source("python"), scope)  # noqa: S102
         tau = scope["control_step"](q, dq, q_d, dq_d, ddq_d)
-        np.testing.assert_allclose(tau, law(law.start, control.Measurement(0, q, dq), (q_d, dq_d, ddq_d))[1], rtol=1e-9)
+        np.testing.assert_allclose(
+            tau, law(law.start, control.Measurement(0, q, dq), (q_d, dq_d, ddq_d))[1], rtol=1e-9
+        )
 
 
 def test_maps_of_other_robots_and_names_given_twice_are_refused() -> None:
     robot = md.load("ur10e")
     common = {"bandwidth": 1, "gain": 1, "adaptation": 1}
     q, dq, ddq = np.ones((3, 6))
-    for other in (md.base_parameters(md.load("rx90")), md.base_parameters(robot.with_gravity((0, 0, 0)))):
+    for other in (
+        md.base_parameters(md.load("rx90")),
+        md.base_parameters(robot.with_gravity((0, 0, 0))),
+    ):
         for call in (
             lambda base: md.base_regressor(robot, q, dq, ddq, base=base),
             lambda base: md.slotine_li_regressor(robot, q, dq, dq, ddq, base=base),
@@ -326,7 +372,9 @@ def test_laws_on_loops_that_are_solved(four_bar) -> None:
     q, dq, ddq = np.array([1.0, 0.1]), np.array([0.2, -0.1]), np.zeros(2)
     seen = control.Measurement(0.0, q, dq)
     law = control.computed_torque(four_bar, bandwidth=20)
-    np.testing.assert_allclose(law([], seen, (q, dq, ddq))[1], md.inverse_dynamics(four_bar, q, dq, ddq))
+    np.testing.assert_allclose(
+        law([], seen, (q, dq, ddq))[1], md.inverse_dynamics(four_bar, q, dq, ddq)
+    )
     with pytest.raises(md.MinidynError, match="no recorded program"):
         law.source("c")
     law = control.pd_gravity(four_bar, gain=100, bandwidth=10)
@@ -353,9 +401,14 @@ def test_maps_that_do_not_determine_the_torques_are_refused() -> None:
         ({"joints": ("joint2",)}, "joint2 moving alone"),
     ):
         with pytest.raises(md.MinidynError, match=why):
-            control.slotine_li(robot, bandwidth=1, gain=1, adaptation=1, base=md.base_parameters(robot, **options))
+            control.slotine_li(
+                robot, bandwidth=1, gain=1, adaptation=1, base=md.base_parameters(robot, **options)
+            )
     base = md.base_parameters(robot, model="energy")  # no friction here: it tells as much
-    assert len(control.slotine_li(robot, bandwidth=1, gain=1, adaptation=1, base=base).start) == base.rank
+    assert (
+        len(control.slotine_li(robot, bandwidth=1, gain=1, adaptation=1, base=base).start)
+        == base.rank
+    )
 
 
 def test_bandwidth_by_its_old_name() -> None:

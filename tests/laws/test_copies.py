@@ -1,4 +1,7 @@
-"""Copies, and values from other processes, are what they were made from: the same numbers, read-only where it was."""
+"""Copies, and values from other processes, are what they were made from.
+
+The same numbers, read-only where it was.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,11 @@ import pytest
 
 import minidyn as md
 
-HOW = {"pickle": lambda value: pickle.loads(pickle.dumps(value)), "deepcopy": copy.deepcopy, "copy": copy.copy}
+HOW = {
+    "pickle": lambda value: pickle.loads(pickle.dumps(value)),
+    "deepcopy": copy.deepcopy,
+    "copy": copy.copy,
+}
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +49,11 @@ def arrays(value: Any, path: str = "", depth: int = 4) -> dict[str, np.ndarray]:
     else:
         return {}
     return (
-        {} if not depth else {k: v for name, one in inner for k, v in arrays(one, f"{path}.{name}", depth - 1).items()}
+        {}
+        if not depth
+        else {
+            k: v for name, one in inner for k, v in arrays(one, f"{path}.{name}", depth - 1).items()
+        }
     )
 
 
@@ -68,7 +79,12 @@ LAWS = {
     "computed_torque": {"bandwidth": 8.0},
     "pd_gravity": {"gain": [30.0, 20.0], "bandwidth": 8.0},
     "slotine_li": {"bandwidth": 5.0, "gain": 3.0, "adaptation": 0.5, "composite": 0.1},
-    "modified_slotine_li": {"bandwidth": 5.0, "adaptation": 0.5, "consistent": False, "unknown": ["M2"]},
+    "modified_slotine_li": {
+        "bandwidth": 5.0,
+        "adaptation": 0.5,
+        "consistent": False,
+        "unknown": ["M2"],
+    },
     "craig": {"bandwidth": 5.0, "adaptation": 0.1, "unknown": ["M2"]},
 }
 

@@ -1,4 +1,7 @@
-"""A process that ends at any file operation leaves an old result or a new one, whole; the next start tidies up."""
+"""A process that ends at any file operation leaves an old result or a new one, whole.
+
+The next start tidies up.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +36,18 @@ def fill(folder: Path, files: dict[str, str]) -> None:
 
 
 def contents(folder: Path) -> dict[str, str]:
-    return {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_text()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def ended_at(operation: int, work: Callable[[], None]) -> bool:
-    """Do the work in a process that ends, as by a power cut, before its n-th file operation; False: it got through."""
+    """Do the work in a process that ends, as by a power cut, before its n-th file operation.
+
+    False: it got through.
+    """
     child = os.fork()
     if child == 0:
         left = [operation]
@@ -70,9 +80,13 @@ def _begin_only(target: Path, *expected: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(
     ("way", "replace"),
-    [("at once", True), ("by a third name", False), ("at once", False), ("by a third name", True)][: count(2, 4)],
+    [("at once", True), ("by a third name", False), ("at once", False), ("by a third name", True)][
+        : count(2, 4)
+    ],
 )
-def test_a_folder_is_old_or_new(tmp_path: Path, way: str, replace: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_is_old_or_new(
+    tmp_path: Path, way: str, replace: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if way == "by a third name":  # a system that cannot let two folders change places
         monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: object())
     kept = {} if replace else OTHERS
@@ -110,7 +124,9 @@ def test_a_file_is_old_or_new(tmp_path: Path) -> None:
     assert target.read_text() == "new"
 
 
-def test_the_folder_one_works_in_stays_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_one_works_in_stays_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fill(tmp_path / "out", OLD | OTHERS)
     monkeypatch.chdir(tmp_path / "out")
     renew(Path())
@@ -132,7 +148,9 @@ def test_what_others_still_write_is_not_swept(tmp_path: Path) -> None:
             renew(tmp_path / "out")
             assert contents(first) == OLD
             assert contents(stranger) == NEW
-            assert contents(elsewhere) == NEW  # of another machine, whose processes are not known here
+            assert (
+                contents(elsewhere) == NEW
+            )  # of another machine, whose processes are not known here
     finally:
         alive.communicate(b"\n")
 
@@ -142,7 +160,9 @@ def estimate() -> md.Estimate:
     robot = md.load("two_link")
     t = np.arange(300) / 100
     q, dq, ddq = (np.asarray(x) for x in md.trajectory.fourier(robot, seed=1)(t))
-    return md.identify(robot, md.Recording(t, q, md.inverse_dynamics(robot, q, dq, ddq)), consistent=False)
+    return md.identify(
+        robot, md.Recording(t, q, md.inverse_dynamics(robot, q, dq, ddq)), consistent=False
+    )
 
 
 @pytest.mark.parametrize("operation", range(0, 400, count(80, 4)))
@@ -158,3 +178,46 @@ def test_results_of_identification(tmp_path: Path, estimate: md.Estimate, operat
     write_result(estimate, {}, out)
     assert {path.relative_to(out) for path in out.rglob("*")} == before
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def pairs() -> tuple[md.Robot, md.Robot, md.Robot]:
+    """Return robots of one arm: two with drives that URDF cannot say, and one that it can."""
+    plain = md.load("two_link").with_drives(False, ())
+    first = plain.with_drives(True, ("viscous", "coulomb"))
+    first = first.with_parameters(np.nan_to_num(first.parameters, nan=0.25))
+    second = first.with_drives(sign_width=0.02).with_parameters(2.0 * first.parameters)
+    return first, second, plain.with_parameters(3.0 * plain.parameters)
+
+
+@pytest.mark.parametrize("ending", ["urdf", "xml"])
+@pytest.mark.parametrize("change", ["other", "less", "more"])
+def test_a_robot_file_and_its_side_file_are_old_or_new(
+    tmp_path: Path, ending: str, change: str
+) -> None:
+    if ending == "xml":
+        pytest.importorskip("mujoco")
+    with_drives, others, plain = pairs()
+    old, new = {
+        "other": (with_drives, others), "less": (with_drives, plain), "more": (plain, with_drives)
+    }[change]  # fmt: skip
+    md.save(old, tmp_path / f"a.{ending}")
+    md.save(new, tmp_path / f"b.{ending}")
+    expected = [md.load(tmp_path / f"{name}.{ending}") for name in "ab"]
+    assert len({robot.parameters.tobytes() for robot in expected}) == 2
+    operation, seen = 0, set()
+    while True:
+        place = tmp_path / str(operation)
+        place.mkdir()
+        target = place / f"arm.{ending}"
+        md.save(old, target)
+        ended = ended_at(operation, partial(md.save, new, target))
+        found = md.load(target)
+        seen.add([one.parameters.tobytes() for one in expected].index(found.parameters.tobytes()))
+        assert found.joints in [one.joints for one in expected]
+        md.save(new, target)  # whoever comes next tidies up
+        assert not [path for path in place.iterdir() if path.name.endswith(".next")]
+        if not ended:
+            break
+        operation += 1
+    assert operation >= 5
+    assert seen == {0, 1}

@@ -30,27 +30,36 @@ class ByShim:
         md_real *factors = (md_real *)p[2], *sums = (md_real *)p[3], *totals = (md_real *)p[4];
         blocks({blocks}, {self.plan.block}, [=] {{ md_reduce(count, bits[0], bits[1], factors, sums{arguments}); }});
         blocks({-(-self.plan.size // 128)}, 128, [=] {{ md_total({self.plan.size}, {blocks}, sums, totals); }});
-        """
+        """  # noqa: E501
         self.entry = run_by_shim(folder, self.plan.text, call)
 
     def grams(self, arrays, factors):
         """Return the products of all results' columns."""
         divided, refined, packed = self.plan.packed(factors)
-        sums, totals = np.full(self.blocks * self.plan.size, np.nan), np.full(self.plan.size, np.nan)
+        sums, totals = (
+            np.full(self.blocks * self.plan.size, np.nan),
+            np.full(self.plan.size, np.nan),
+        )
         given = [np.ascontiguousarray(array, dtype=float) for array in arrays]
         count = np.array([len(given[0])], dtype=np.int64)
-        self.entry(count, np.array([divided, refined], dtype=np.uint64), packed, sums, totals, *given)
+        self.entry(
+            count, np.array([divided, refined], dtype=np.uint64), packed, sums, totals, *given
+        )
         return self.plan.products(totals)
 
 
 def as_they_are(*sizes: int) -> Function:
     """A function whose rows are its arguments."""
     graph = Graph()
-    return graph.function("same", {f"rows{k}": list(graph.inputs(f"x{k}", size)) for k, size in enumerate(sizes)})
+    return graph.function(
+        "same", {f"rows{k}": list(graph.inputs(f"x{k}", size)) for k, size in enumerate(sizes)}
+    )
 
 
 @needs_compiler
-@pytest.mark.parametrize(("rows", "sizes"), [(1, (4, 1)), (300, (7, 20)), (129, (41, 3)), (70, (112, 8))])
+@pytest.mark.parametrize(
+    ("rows", "sizes"), [(1, (4, 1)), (300, (7, 20)), (129, (41, 3)), (70, (112, 8))]
+)
 def test_products_are_the_products(tmp_path, rows, sizes) -> None:
     rng = np.random.default_rng(rows)
     reduction = ByShim(tmp_path, as_they_are(*sizes))
@@ -93,16 +102,23 @@ def test_rows_of_robots(tmp_path, case) -> None:
     rng = np.random.default_rng(1)
     arrays = list(rng.standard_normal((4, 333, robot.n)))
     sizes = functions.rows.sizes
-    factors = [np.triu(rng.uniform(0.5, 1.5, (s, s))) + s * np.eye(s) if k % 2 else None for k, s in enumerate(sizes)]
+    factors = [
+        np.triu(rng.uniform(0.5, 1.5, (s, s))) + s * np.eye(s) if k % 2 else None
+        for k, s in enumerate(sizes)
+    ]
     expected = functions.rows.grams(arrays, factors, range(len(sizes)))
     for found, wanted in zip(reduction.grams(arrays, factors), expected, strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12 * max(1.0, np.abs(wanted).max()))
+        np.testing.assert_allclose(
+            found, wanted, rtol=0, atol=1e-12 * max(1.0, np.abs(wanted).max())
+        )
 
 
 def test_corners_that_are_ill_conditioned_are_refined() -> None:
     plan, mild = Plan(as_they_are(12, 12)), np.triu(np.full((12, 12), 0.1)) + np.eye(12)
     steep = mild.copy()
-    steep[1, 1] = steep[2, 2] = 1e-9  # two columns that others nearly give: rounding of the inverse shows
+    steep[1, 1] = steep[2, 2] = (
+        1e-9  # two columns that others nearly give: rounding of the inverse shows
+    )
     assert plan.packed([mild, None])[:2] == (1, 0)
     assert plan.packed([mild, steep])[:2] == (3, 2)
 
@@ -113,7 +129,7 @@ def test_sums_over_blocks_of_samples(tmp_path) -> None:
     const long long *whole = (long long *)p[0];
     const long long threads = (whole[0] + whole[2] - 1) / whole[2] * whole[1];
     blocks((threads + 127) / 128, 128, [=] { md_sum(whole[0], whole[1], whole[2], (md_real *)p[1], (md_real *)p[2]); });
-    """
+    """  # noqa: E501
     run, rng = run_by_shim(tmp_path, SUMS, call), np.random.default_rng(0)
     for count, length in ((1, 5), (100, 7), (70, 70), (300, 1)):
         rows, sums = rng.standard_normal((count, 13)), np.full((-(-count // length), 13), np.nan)
@@ -123,7 +139,10 @@ def test_sums_over_blocks_of_samples(tmp_path) -> None:
 
 @pytest.mark.parametrize("method", ["wls", "irls"])
 def test_identify_with_a_device_is_identify(monkeypatch, method) -> None:
-    """NumPy computes what the GPU does; pieces, blocks of time and what is done with them are as there."""
+    """NumPy computes what the GPU does.
+
+    Pieces, blocks of time and what is done with them are as there.
+    """
 
     def grams(self, arrays, factors, which):
         found = []
@@ -143,20 +162,28 @@ def test_identify_with_a_device_is_identify(monkeypatch, method) -> None:
     robot = md.load("two_arm")
     t = np.arange(22_000) / 1000
     q, dq, ddq = md.trajectory.fourier(robot, seed=1)(t)
-    tau = md.inverse_dynamics(robot, q, dq, ddq) + 0.1 * np.random.default_rng(0).standard_normal(q.shape)
+    tau = md.inverse_dynamics(robot, q, dq, ddq) + 0.1 * np.random.default_rng(0).standard_normal(
+        q.shape
+    )
     log = md.Recording(t, q, tau, dq, ddq, robot.joint_names, starts=(0, 11_111))
     expected, found = (
         md.identify(robot, log, method, friction=("viscous",), device=device, consistent=False)
         for device in (None, "cuda")
     )
-    np.testing.assert_allclose(found.beta, expected.beta, rtol=1e-7, atol=1e-9 * np.abs(expected.beta).max())
-    np.testing.assert_allclose(found.covariance, expected.covariance, rtol=1e-6, atol=1e-8 * expected.covariance.max())
+    np.testing.assert_allclose(
+        found.beta, expected.beta, rtol=1e-7, atol=1e-9 * np.abs(expected.beta).max()
+    )
+    np.testing.assert_allclose(
+        found.covariance, expected.covariance, rtol=1e-6, atol=1e-8 * expected.covariance.max()
+    )
     np.testing.assert_allclose(found.sigma, expected.sigma, rtol=1e-9)
 
 
 def test_a_device_that_is_not_there_is_an_error() -> None:
     robot = md.load("scara")
-    log = md.Recording(np.arange(300) / 100, *np.random.default_rng(0).standard_normal((4, 300, robot.n)))
+    log = md.Recording(
+        np.arange(300) / 100, *np.random.default_rng(0).standard_normal((4, 300, robot.n))
+    )
     with pytest.raises(MinidynError, match="cuda"):
         md.identify(robot, log, device="tpu")
     with pytest.raises(MinidynError, match=r"minidyn\[cuda\]|no NVIDIA GPU"):

@@ -31,7 +31,10 @@ def without_gpu(monkeypatch, tmp_path):
         logs = {name: np.full((runs, samples, n), np.nan) for name in SIGNALS}
         estimates = np.full((runs, samples, max(1, self.logged)), np.nan)
         failed = np.full(runs, np.nan)
-        given = [np.ascontiguousarray(array, dtype=float) for array in (reference, limit, q0, dq0, state0)]
+        given = [
+            np.ascontiguousarray(array, dtype=float)
+            for array in (reference, limit, q0, dq0, state0)
+        ]
         run_by_shim(tmp_path, self.text, call)(
             np.array([runs, samples - 1, every, seed], dtype=np.int64),
             np.array([dt, noise, velocity_noise]),
@@ -43,14 +46,19 @@ def without_gpu(monkeypatch, tmp_path):
         return logs | ({"estimate": estimates} if self.logged else {}), failed
 
     monkeypatch.setattr(Rollout, "run", run)
-    monkeypatch.setattr("minidyn.simulation.rollouts.one_run", lambda logs, row: {k: v[row] for k, v in logs.items()})
+    monkeypatch.setattr(
+        "minidyn.simulation.rollouts.one_run",
+        lambda logs, row: {k: v[row] for k, v in logs.items()},
+    )
 
 
 LAWS = {
     "computed_torque": lambda robot: control.computed_torque(robot, bandwidth=8, period=2e-3),
     "pd_gravity": lambda robot: control.pd_gravity(robot, gain=60.0, bandwidth=10.0),
     "slotine_li": lambda robot: control.slotine_li(robot, bandwidth=5, gain=0.5, adaptation=0.01),
-    "composite": lambda robot: control.slotine_li(robot, bandwidth=5, gain=0.5, adaptation=0.01, composite=0.1),
+    "composite": lambda robot: control.slotine_li(
+        robot, bandwidth=5, gain=0.5, adaptation=0.01, composite=0.1
+    ),
     "craig": lambda robot: control.craig(robot, bandwidth=5, adaptation=0.01),
     "none": lambda robot: None,
 }
@@ -64,7 +72,12 @@ def test_runs_are_those_of_the_processor(without_gpu, name) -> None:
     motion = md.trajectory.fourier(robot, seed=4, speed=1.0)
     rng = np.random.default_rng(0)
     q0 = motion(0.0)[0] + 0.05 * rng.normal(size=(5, robot.n))
-    options = {"q0": q0, "dq0": 0.1 * rng.normal(size=(5, robot.n)), "torque_limit": 40.0, "estimates": True}
+    options = {
+        "q0": q0,
+        "dq0": 0.1 * rng.normal(size=(5, robot.n)),
+        "torque_limit": 40.0,
+        "estimates": True,
+    }
     expected = md.simulate_batch(robot, law, motion, 0.05, **options)
     found = md.simulate_batch(robot, law, motion, 0.05, device="cuda", **options)
     assert len(found) == 5
@@ -72,10 +85,14 @@ def test_runs_are_those_of_the_processor(without_gpu, name) -> None:
         for signal in ("t", "q", "dq", "ddq", "tau"):
             wanted = getattr(theirs, signal)
             close = 1e-10 * max(1.0, np.abs(wanted).max())
-            np.testing.assert_allclose(getattr(mine, signal), wanted, rtol=0, atol=close, err_msg=signal)
+            np.testing.assert_allclose(
+                getattr(mine, signal), wanted, rtol=0, atol=close, err_msg=signal
+            )
         assert set(mine.telemetry) == set(theirs.telemetry)
         for signal, wanted in theirs.telemetry.items():
-            np.testing.assert_allclose(mine.telemetry[signal], wanted, rtol=1e-9, atol=1e-10, err_msg=signal)
+            np.testing.assert_allclose(
+                mine.telemetry[signal], wanted, rtol=1e-9, atol=1e-10, err_msg=signal
+            )
     assert [len(run) for run in found[1:3]] == [51, 51]
     np.testing.assert_array_equal(found[-1].q, found[4].q)
 
@@ -89,7 +106,9 @@ def test_noise_is_normal_and_of_each_run_its_own(without_gpu) -> None:
     plant.inputs("dq", n)
     rest = plant.function("plant", {"ddq": [0.0 * tau for tau in plant.inputs("tau", n)]})
     seen = [*law.inputs("q", n), *law.inputs("dq", n)]
-    rollout = Rollout(rest, law.function("law", {"tau": [seen[0] + 10.0 * seen[2], seen[1] + 10.0 * seen[3]]}))
+    rollout = Rollout(
+        rest, law.function("law", {"tau": [seen[0] + 10.0 * seen[2], seen[1] + 10.0 * seen[3]]})
+    )
     logs, failed = rollout.run(
         *np.zeros((2, runs, n)),
         np.zeros((runs, 0)),
@@ -115,7 +134,9 @@ def test_noise_is_normal_and_of_each_run_its_own(without_gpu) -> None:
         u = ((mix(number) >> np.uint64(11)).astype(float) + 1) * 2.0**-53
         v = (mix(number + np.uint64(1)) >> np.uint64(11)).astype(float) * 2.0**-53
     normal = (np.sqrt(-2 * np.log(u)) * np.cos(2 * np.pi * v)).reshape(runs, samples, 2, n)
-    np.testing.assert_allclose(logs["tau"], 2.0 * normal[:, :, 0] + 3.0 * normal[:, :, 1], atol=1e-12)
+    np.testing.assert_allclose(
+        logs["tau"], 2.0 * normal[:, :, 0] + 3.0 * normal[:, :, 1], atol=1e-12
+    )
     assert abs(normal.mean()) < 4 / np.sqrt(normal.size)
     assert normal.std() == pytest.approx(1.0, abs=4 / np.sqrt(2 * normal.size))
     apart = np.corrcoef(normal.reshape(runs, -1))[np.triu_indices(runs, 1)]

@@ -1,4 +1,6 @@
-"""The CUDA that is printed, compiled as C++ and run without a GPU, computes what machine code computes."""
+"""The CUDA that is printed, compiled as C++ and run without a GPU, computes what machine code
+computes.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,13 @@ from minidyn.graph.targets.text import split_uniform
 def compiled(folder, function: Function, dtype: str, layout: str):
     """Return the printed kernel as a function of arrays, run by the shim."""
     text = cuda_source(function, dtype=dtype, layout=layout)
-    name = text.rsplit("__launch_bounds__(", 1)[1].split(") ")[1].split("(")[0]  # of all parts the last
+    name = (
+        text.rsplit("__launch_bounds__(", 1)[1].split(") ")[1].split("(")[0]
+    )  # of all parts the last
     block = block_of(function, layout)
-    pointers = ", ".join(f"(md_real *)p[{k + 2}]" for k in range(len(function.arguments) + len(function.results)))
+    pointers = ", ".join(
+        f"(md_real *)p[{k + 2}]" for k in range(len(function.arguments) + len(function.results))
+    )
     launch = f"""
     const long long count = *(long long *)p[0];
     const unsigned one = *(unsigned *)p[1];
@@ -33,9 +39,14 @@ def compiled(folder, function: Function, dtype: str, layout: str):
         rows = layout == "rows"
         one = sum(1 << k for k, array in enumerate(arrays) if array.ndim == 1)
         batch = max(len(array) for array in arrays if array.ndim == 2)
-        given = [np.ascontiguousarray(array if rows or array.ndim == 1 else array.T, dtype=kind) for array in arrays]
+        given = [
+            np.ascontiguousarray(array if rows or array.ndim == 1 else array.T, dtype=kind)
+            for array in arrays
+        ]
         sizes = [result.size for result in function.results]
-        guard = [np.full((batch + 8) * size, 7.5, dtype=kind) for size in sizes]  # nothing is written behind the end
+        guard = [
+            np.full((batch + 8) * size, 7.5, dtype=kind) for size in sizes
+        ]  # nothing is written behind the end
         entry(np.array([batch], dtype=np.int64), np.array([one], dtype=np.uint32), *given, *guard)
         found = []
         for size, result, flat in zip(sizes, function.results, guard):
@@ -61,7 +72,9 @@ def test_printed_cuda_computes_random_programs(tmp_path, dtype, layout) -> None:
 
 @needs_compiler
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("what", ["inverse_dynamics", "inertia_matrix", "forward_dynamics", "base_regressor"])
+@pytest.mark.parametrize(
+    "what", ["inverse_dynamics", "inertia_matrix", "forward_dynamics", "base_regressor"]
+)
 def test_printed_cuda_computes_random_robots(tmp_path, what, layout) -> None:
     rng = np.random.default_rng(5)
     for seed in (1, 2):
@@ -107,7 +120,7 @@ def test_what_depends_on_parameters_alone_is_a_kernel_of_its_own(tmp_path, layou
     md_real *q = (md_real *)p[0], *phi = (md_real *)p[1], *handed = (md_real *)p[2], *M = (md_real *)p[3];
     blocks(1, {blocks[0]}, [=] {{ inertia_matrix_prepare(1, 0, phi, handed); }});
     blocks((90 + {blocks[1] - 1}) / {blocks[1]}, {blocks[1]}, [=] {{ inertia_matrix_prepared(90, 2, q, handed, M); }});
-    """
+    """  # noqa: E501
     robot, rng = kernel.robot, np.random.default_rng(0)
     q, phi, n = rng.normal(size=(90, robot.n)), np.asarray(robot.parameters), robot.n
     found, handed = np.full(90 * n * n, np.nan), np.full(prepare.results[0].size, np.nan)
@@ -124,7 +137,9 @@ def test_symmetric_results_may_be_packed() -> None:
         q = np.random.default_rng(0).normal(size=(20, robot.n))
         rows, columns = np.triu_indices(robot.n)
         kernel = md.compile(robot, "inertia_matrix", packed=True)
-        np.testing.assert_allclose(kernel(q), md.inertia_matrix(robot, q)[:, rows, columns], atol=1e-12)
+        np.testing.assert_allclose(
+            kernel(q), md.inertia_matrix(robot, q)[:, rows, columns], atol=1e-12
+        )
         base = md.base_parameters(robot)
         small = md.compile(robot, "inertia_matrix", base=base, parameters="argument", packed=True)
         np.testing.assert_allclose(small(q, base.values(robot.parameters)), kernel(q), atol=1e-10)
@@ -142,7 +157,9 @@ def test_cuda_asks_for_what_is_there() -> None:
         md.compile(robot, "inverse_dynamics", target="cuda", layout="columns")
     with pytest.raises(MinidynError, match="dtype and layout"):
         md.compile(robot, "inverse_dynamics", dtype="float32")
-    kernel = md.compile(robot, "inverse_dynamics", target="cuda", dtype="float32", layout="components")
+    kernel = md.compile(
+        robot, "inverse_dynamics", target="cuda", dtype="float32", layout="components"
+    )
     assert "typedef float md_real;" in kernel.source("cuda")
     assert "md_step" in kernel.source("cuda")
     with pytest.raises(MinidynError, match=r"minidyn\[cuda\]|no NVIDIA GPU"):

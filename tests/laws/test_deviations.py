@@ -1,4 +1,7 @@
-"""Deviations belong to the values beside them: those of a consistent estimate hold its prior and the border."""
+"""Deviations belong to the values beside them.
+
+Those of a consistent estimate hold its prior and the border.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ _PARTS = ("covariance", "own_covariance")
 
 
 def truth(name: str, seed: int, border: bool) -> Robot:
-    """Return a robot of random bodies; at the border every one is flat, and half of rotors and friction are zero."""
+    """Return a robot of random bodies.
+
+    At the border every one is flat, and half of rotors and friction are zero.
+    """
     rng = np.random.default_rng(seed)
     robot = md.load(name).with_drives(True, FRICTION)
     values = robot.parameters.copy()
@@ -49,7 +55,10 @@ def truth(name: str, seed: int, border: bool) -> Robot:
 
 
 def prior_of(robot: Robot, errors: Array, rng: np.random.Generator) -> Array:
-    """Return parameters with each body off by a part of its own size, rotors by the first of these; no friction."""
+    """Return parameters with each body off by a part of its own size, rotors by the first of these.
+
+    No friction.
+    """
     given = robot.parameters.copy()
     for part, error in zip(robot.layout.links, errors):
         sizes, vectors = np.linalg.eigh(to_pseudo_inertia(given[part]))
@@ -58,7 +67,9 @@ def prior_of(robot: Robot, errors: Array, rng: np.random.Generator) -> Array:
         given[part] = from_pseudo_inertia(root @ expm(0.5 * error * (change + change.T)) @ root.T)
     for column in (column for columns in robot.layout.drives for column in columns):
         known = column.symbol == "Ia"
-        given[column.index] = given[column.index] * np.exp(errors[0] * rng.normal()) if known else np.nan
+        given[column.index] = (
+            given[column.index] * np.exp(errors[0] * rng.normal()) if known else np.nan
+        )
     return given
 
 
@@ -99,14 +110,22 @@ def test_two_deviations_hold_the_truth(border: bool, error: float | None) -> Non
         assert np.linalg.eigvalsh(fit.covariance)[0] > 0
         off.append((fit.beta - base.values()) / np.sqrt(np.diag(fit.covariance)))
         plain.append(np.sqrt(np.diag(fit.covariance) / np.diag(of_data)))
-    covered, size = np.mean(np.abs(np.concatenate(off)) < 2), np.sqrt(np.mean(np.concatenate(off) ** 2))
+    covered, size = (
+        np.mean(np.abs(np.concatenate(off)) < 2),
+        np.sqrt(np.mean(np.concatenate(off) ** 2)),
+    )
     assert 0.9 < covered <= 0.995, f"{100 * covered:.1f} % within two deviations"
     assert 0.55 < size < 1.3
-    assert np.median(np.concatenate(plain)) < (0.98 if error is None else 0.8)  # what physics and prior are worth
+    assert np.median(np.concatenate(plain)) < (
+        0.98 if error is None else 0.8
+    )  # what physics and prior are worth
 
 
 def test_logs_that_share_a_prior_differ_by_what_is_their_own() -> None:
-    """The prior's errors are in both: beside all that is stated about the truth, their difference is small."""
+    """The prior's errors are in both.
+
+    Beside all that is stated about the truth, their difference is small.
+    """
     apart, beside, off, short = [], [], [], []
     for seed in range(count(4, 25)):
         robot = truth("puma560" if seed % 2 else "ur10e", seed, border=False)
@@ -116,8 +135,12 @@ def test_logs_that_share_a_prior_differ_by_what_is_their_own() -> None:
         for _ in range(2):
             R, z, _ = data(robot, base, 60, 1.0, rng)
             of_data = np.linalg.inv(R.T @ R)
-            fits.append(make_consistent(robot, base, R, z, prior=given, weight=10.0, covariance=of_data))
-        whole, own = (np.array([np.diag(np.asarray(getattr(fit, name))) for fit in fits]) for name in _PARTS)
+            fits.append(
+                make_consistent(robot, base, R, z, prior=given, weight=10.0, covariance=of_data)
+            )
+        whole, own = (
+            np.array([np.diag(np.asarray(getattr(fit, name))) for fit in fits]) for name in _PARTS
+        )
         assert np.all((own > 0) & (own < whole))
         difference, wrong = fits[0].beta - fits[1].beta, fits[0].beta - base.values()
         apart.append(difference / np.sqrt(own.sum(axis=0)))
@@ -140,8 +163,12 @@ def test_compared_estimates_are_apart_by_what_is_their_own() -> None:
     wider = md.compare_estimates(replace(first, log_covariance=own), less)
     expected = 1 / np.sqrt(0.75 + (np.sqrt(0.75) - np.sqrt(0.5)) ** 2)
     np.testing.assert_allclose([pair.apart for pair in wider.pairs], expected)
-    other = replace(ahead, settings={**first.settings, "prior_kind": "geodesic"})  # another prior is no common one
-    np.testing.assert_allclose([pair.apart for pair in md.compare_estimates(first, other).pairs], np.sqrt(0.5))
+    other = replace(
+        ahead, settings={**first.settings, "prior_kind": "geodesic"}
+    )  # another prior is no common one
+    np.testing.assert_allclose(
+        [pair.apart for pair in md.compare_estimates(first, other).pairs], np.sqrt(0.5)
+    )
 
 
 def test_far_from_the_border_good_data_decide_alone() -> None:
@@ -151,11 +178,15 @@ def test_far_from_the_border_good_data_decide_alone() -> None:
     of_data = np.linalg.inv(R.T @ R)
     fit = make_consistent(robot, base, R, z, covariance=of_data)
     assert fit.covariance is not None
-    np.testing.assert_allclose(np.sqrt(np.diag(fit.covariance)), np.sqrt(np.diag(of_data)), rtol=0.02)
+    np.testing.assert_allclose(
+        np.sqrt(np.diag(fit.covariance)), np.sqrt(np.diag(of_data)), rtol=0.02
+    )
     # what the data know is what counts, not how rows were weighed
     twice = make_consistent(robot, base, R, z, covariance=4 * of_data)
     assert twice.covariance is not None
-    np.testing.assert_allclose(twice.covariance, 4 * fit.covariance, rtol=0.05, atol=1e-3 * fit.covariance.max())
+    np.testing.assert_allclose(
+        twice.covariance, 4 * fit.covariance, rtol=0.05, atol=1e-3 * fit.covariance.max()
+    )
 
 
 @pytest.mark.parametrize("found", [-2.0, -1.0, 0.0, 1.0, 3.0])
@@ -170,7 +201,9 @@ def test_one_unknown_at_the_border_is_a_truncated_normal(found: float) -> None:
     assert fit.covariance is not None
     posterior = truncnorm(-found, np.inf, loc=found, scale=1.0)
     expected = np.sqrt(posterior.var() + (posterior.mean() - 1e2 * fit.beta[k]) ** 2)
-    assert 1e2 * np.sqrt(fit.covariance[k, k]) == pytest.approx(expected, rel=0.4 if found < 0 else 0.15)
+    assert 1e2 * np.sqrt(fit.covariance[k, k]) == pytest.approx(
+        expected, rel=0.4 if found < 0 else 0.15
+    )
 
 
 def test_errors_of_the_prior_are_seen_link_by_link() -> None:
@@ -182,7 +215,9 @@ def test_errors_of_the_prior_are_seen_link_by_link() -> None:
         errors[seed % 6] = 1.0
         given = prior_of(robot, errors, rng)
         R, z, _ = data(robot, base, 400, 0.02, rng)
-        found = prior_errors(whiten(robot, base, [(R, z, *centres_of(robot, base, [(R, z)], given))])).links
+        found = prior_errors(
+            whiten(robot, base, [(R, z, *centres_of(robot, base, [(R, z)], given))])
+        ).links
         ratios.append(np.sqrt(found[seed % 6] / np.median(found)))
     assert np.median(ratios) > 2
     # nothing seen: as priors are

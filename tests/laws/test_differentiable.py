@@ -36,9 +36,15 @@ def test_jax_differentiates_what_it_traces(what) -> None:
         rng = np.random.default_rng(seed)
         arrays = [rng.normal(size=(5, a.size)) for a in kernel.function.arguments]
         expected = kernel(*arrays)
-        np.testing.assert_allclose(jax.jit(function)(*arrays), expected, atol=1e-12 * np.abs(expected).max())
-        np.testing.assert_allclose(jax.vmap(function)(*arrays), expected, atol=1e-12 * np.abs(expected).max())
-        found = jax.grad(lambda *each: function(*each).sum(), argnums=tuple(range(len(arrays))))(*arrays)  # noqa: B023
+        np.testing.assert_allclose(
+            jax.jit(function)(*arrays), expected, atol=1e-12 * np.abs(expected).max()
+        )
+        np.testing.assert_allclose(
+            jax.vmap(function)(*arrays), expected, atol=1e-12 * np.abs(expected).max()
+        )
+        found = jax.grad(lambda *each: function(*each).sum(), argnums=tuple(range(len(arrays))))(  # noqa: B023
+            *arrays
+        )
         for at, mine in enumerate(found):
             wanted = gradient_by_differences(kernel, arrays, at)
             np.testing.assert_allclose(mine, wanted, atol=1e-6 * max(1.0, np.abs(wanted).max()))
@@ -57,7 +63,9 @@ def test_torch_differentiates_on_the_processor(what) -> None:
     found.sum().backward()
     for at, tensor in enumerate(given):
         wanted = gradient_by_differences(kernel, arrays, at)
-        np.testing.assert_allclose(tensor.grad.numpy(), wanted, atol=1e-6 * max(1.0, np.abs(wanted).max()))
+        np.testing.assert_allclose(
+            tensor.grad.numpy(), wanted, atol=1e-6 * max(1.0, np.abs(wanted).max())
+        )
 
 
 def test_the_gradient_in_reverse_is_the_jacobian_in_forward_mode() -> None:

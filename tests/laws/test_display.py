@@ -1,4 +1,7 @@
-"""Results in notebooks: tables with hostile names, frames, figures that draw something, bars for long calls."""
+"""Results in notebooks.
+
+Tables with hostile names, frames, figures that draw something, bars for long calls.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ from report_cases import HOSTILE_NAME, hostile_estimate, small_estimate, small_r
 
 
 def shown() -> dict[str, Any]:
-    """One value of each kind that notebooks show, with names that are attacks where names come from files."""
+    """One value of each kind that notebooks show, with names that are attacks where names come from
+    files.
+    """
     estimate, fit, other = hostile_estimate()
     robot = md.load("two_link").with_drives(True, ("viscous", "coulomb"))
     rows = md.compare(robot, *small_runs(), ("wls", "ols"), friction="own", rotor_inertia=None)
@@ -55,7 +60,19 @@ def test_tables_are_html_and_names_stay_text(values: dict[str, Any]) -> None:
     for kind, value in values.items():
         reader = Reader()
         reader.feed(value._repr_html_())
-        assert set(reader.tags) <= {"div", "p", "b", "table", "thead", "tbody", "tr", "th", "td", "ul", "li"}, kind
+        assert set(reader.tags) <= {
+            "div",
+            "p",
+            "b",
+            "table",
+            "thead",
+            "tbody",
+            "tr",
+            "th",
+            "td",
+            "ul",
+            "li",
+        }, kind
         assert reader.tags.count("tr") > 2, kind
         assert "\u202e" not in reader.text, kind
     reader.feed(values["validation"]._repr_html_())
@@ -70,13 +87,17 @@ def test_frames_hold_the_numbers(values: dict[str, Any]) -> None:
     assert list(frames["base"]["base parameter"]) == list(estimate.base.names)
     assert np.allclose(frames["base"]["value"], estimate.base.values())
     recording = values["recording"]
-    assert np.array_equal(frames["recording"][f"tau.{recording.joint_names[2]}"], recording.tau[:, 2])
+    assert np.array_equal(
+        frames["recording"][f"tau.{recording.joint_names[2]}"], recording.tau[:, 2]
+    )
     assert list(frames["validation"]["joint"]) == list(recording.joint_names)
     assert list(frames["robot"]["joint"]) == [joint.name for joint in estimate.robot.joints]
     assert list(frames["comparison"]["method"]) == ["wls", "wls", "ols", "ols"]
 
 
-def test_without_pandas_the_command_is_named(values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pandas_the_command_is_named(
+    values: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     for value in values.values():
         with pytest.raises(md.MinidynError, match=r"pip install \"minidyn\[pandas\]\""):
@@ -122,14 +143,23 @@ def test_peaks_survive_and_runs_are_not_joined() -> None:
 
 
 def test_what_is_unknown_or_long_is_shown_short() -> None:
-    columns = {"name": ["x" * 500, None], "share": [0.1234, np.nan], "count": [12345, None], "yes": [True, False]}
-    notices = (Notice("a.b", "info", "hidden"), Notice("a.c", "act", "first", "Do <it>."), Notice.from_json("a text"))
+    columns = {
+        "name": ["x" * 500, None],
+        "share": [0.1234, np.nan],
+        "count": [12345, None],
+        "yes": [True, False],
+    }
+    notices = (
+        Notice("a.b", "info", "hidden"),
+        Notice("a.c", "error", "first", "Do <it>."),
+        Notice.from_json("a text"),
+    )
     text = DisplayTable("t", columns, ("share",), notices).to_html()
     assert "x" * 119 + "…" in text
     assert "12.3 %" in text
     assert "12\u202f345" in text
     assert text.count("–") == 3
-    assert text.index("To do: ") < text.index("first Do &lt;it&gt;.") < text.index("a text")
+    assert text.index("Error: ") < text.index("first Do &lt;it&gt;.") < text.index("a text")
     assert "hidden" not in text
     assert "… and 55 rows more" in DisplayTable("t", {"k": range(255)}).to_html()
 
@@ -160,5 +190,13 @@ def test_long_calls_show_a_bar_when_asked(monkeypatch: pytest.MonkeyPatch) -> No
         done(2)
     assert plain.getvalue() == "a\\x1b[31m name ...\n"
     counts: list[int] = []
-    md.compare(robot, fit, other, ("wls",), consistent=(False, True), friction="own", progress=counts.append)
+    md.compare(
+        robot,
+        fit,
+        other,
+        ("wls",),
+        consistent=(False, True),
+        friction="own",
+        progress=counts.append,
+    )
     assert counts == [1, 2]

@@ -1,4 +1,7 @@
-"""Laws that any robot's dynamics obeys, on random robots; exact derivatives come from the recorded functions."""
+"""Laws that any robot's dynamics obeys, on random robots.
+
+Exact derivatives come from the recorded functions.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,14 @@ from minidyn.graph.function import Function, evaluate
 from minidyn.model.geometry import Step, Steps, inverse_steps, matrix_of
 from minidyn.model.parameters import transform
 from minidyn.model.robot import Robot
-from robot_cases import formula_robot, random_body, random_placement, random_state, relative_error, robot_of_seed
+from robot_cases import (
+    formula_robot,
+    random_body,
+    random_placement,
+    random_state,
+    relative_error,
+    robot_of_seed,
+)
 
 SEEDS = range(2000, 2000 + count(30, 300))
 PRECISE = 1e-12
@@ -77,9 +87,15 @@ def test_parameters_at_call_time_equal_those_baked_in(seed: int) -> None:
     robot = robot_at(seed)
     q, dq, ddq = states(robot, seed)
     other = np.random.default_rng(seed).normal(size=len(robot.layout))
-    for what, arrays in (("inverse_dynamics", (q, dq, ddq)), ("inertia_matrix", (q,)), ("gravity_torque", (q,))):
+    for what, arrays in (
+        ("inverse_dynamics", (q, dq, ddq)),
+        ("inertia_matrix", (q,)),
+        ("gravity_torque", (q,)),
+    ):
         at_call = evaluate(record(robot, what, parameters="argument"), *arrays, other)
-        assert relative_error(at_call, compute(robot.with_parameters(other), what, *arrays)) < PRECISE
+        assert (
+            relative_error(at_call, compute(robot.with_parameters(other), what, *arrays)) < PRECISE
+        )
 
 
 # ---------------------------------------------------------------- mechanics
@@ -96,7 +112,9 @@ def test_torque_is_inertia_coriolis_gravity_and_friction(seed: int) -> None:
     friction = [column.index for column in robot.layout.columns if column.is_friction]
     Y = compute(robot, "regressor", q, dq, ddq)
     tau = compute(robot, "inverse_dynamics", q, dq, ddq)
-    assert relative_error(no_friction + Y[..., friction] @ robot.parameters[friction], tau) < PRECISE
+    assert (
+        relative_error(no_friction + Y[..., friction] @ robot.parameters[friction], tau) < PRECISE
+    )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -104,7 +122,9 @@ def test_inertia_matrix_is_the_hessian_of_kinetic_energy(seed: int) -> None:
     robot = robot_at(seed)
     q = states(robot, seed)[0][0]
     unit = np.eye(robot.n)
-    pairs = unit[:, None] + unit[None]  # T is quadratic in dq: its Hessian by polarisation, without differences
+    pairs = (
+        unit[:, None] + unit[None]
+    )  # T is quadratic in dq: its Hessian by polarisation, without differences
     both, each = (compute(robot, "energy", q, dq)[0] for dq in (pairs, unit))
     M = compute(robot, "inertia_matrix", q)
     assert relative_error(both - each[:, None] - each[None], M) < PRECISE
@@ -128,7 +148,10 @@ def test_gravity_torque_is_the_gradient_of_potential_energy(seed: int) -> None:
     q, dq, _ = states(robot, seed)
     _, gradient = evaluate(jacobian(recorded(robot, "energy"), "q"), q, dq)
     weight = sum(link.mass for link in robot.links) * float(np.linalg.norm(robot.gravity))
-    assert relative_error(compute(robot, "gravity_torque", q), gradient, scale=max(weight, 1e-3)) < PRECISE
+    assert (
+        relative_error(compute(robot, "gravity_torque", q), gradient, scale=max(weight, 1e-3))
+        < PRECISE
+    )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -148,7 +171,9 @@ def test_forward_after_inverse_is_the_identity(seed: int) -> None:
     q, dq, ddq = states(robot, seed)
     tau = compute(robot, "inverse_dynamics", q, dq, ddq)
     worst = np.linalg.cond(compute(robot, "inertia_matrix", q)).max()
-    assert relative_error(compute(robot, "forward_dynamics", q, dq, tau), ddq) < PRECISE * max(worst, 1.0)
+    assert relative_error(compute(robot, "forward_dynamics", q, dq, tau), ddq) < PRECISE * max(
+        worst, 1.0
+    )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -218,10 +243,15 @@ def test_a_load_is_ten_columns_and_equals_its_body_merged_into_the_link(seed: in
     merged[robot.layout.links[link]] += transform(body, placement)
     q, dq, ddq = states(robot, seed)
     expected = record_and_run(robot.with_parameters(merged), "inverse_dynamics", q, dq, ddq)
-    assert relative_error(record_and_run(loaded, "inverse_dynamics", q, dq, ddq), expected) < PRECISE
+    assert (
+        relative_error(record_and_run(loaded, "inverse_dynamics", q, dq, ddq), expected) < PRECISE
+    )
     Y = record_and_run(loaded, "regressor", q, dq, ddq)
     assert relative_error(Y @ loaded.parameters, expected) < PRECISE
-    assert relative_error(Y[..., : len(robot.layout)], compute(robot, "regressor", q, dq, ddq)) < PRECISE
+    assert (
+        relative_error(Y[..., : len(robot.layout)], compute(robot, "regressor", q, dq, ddq))
+        < PRECISE
+    )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -232,7 +262,9 @@ def test_gravity_turns_with_the_base(seed: int) -> None:
     level = replace(robot, gravity=matrix_of(turn)[:3, :3].T @ robot.gravity)
     q, dq, ddq = states(robot, seed)
     expected = record_and_run(level, "inverse_dynamics", q, dq, ddq)
-    assert relative_error(record_and_run(tilted, "inverse_dynamics", q, dq, ddq), expected) < PRECISE
+    assert (
+        relative_error(record_and_run(tilted, "inverse_dynamics", q, dq, ddq), expected) < PRECISE
+    )
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -1,4 +1,7 @@
-"""The public functions at their edges: shapes, dtypes, NaN, unknown parameters; robots to check by hand."""
+"""The public functions at their edges: shapes, dtypes, NaN, unknown parameters.
+
+Robots to check by hand.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,15 @@ FUNCTIONS = {
 WITH_PARAMETERS = [
     what
     for what in FUNCTIONS
-    if what in ["inverse_dynamics", "gravity_torque", "coriolis_matrix", "inertia_matrix", "forward_dynamics", "energy"]
+    if what
+    in [
+        "inverse_dynamics",
+        "gravity_torque",
+        "coriolis_matrix",
+        "inertia_matrix",
+        "forward_dynamics",
+        "energy",
+    ]
 ]
 
 
@@ -51,7 +62,9 @@ def call(robot: Robot, what: str, state: tuple[np.ndarray, ...], **options: obje
 def test_batches_of_any_leading_shape_equal_single_samples(robot: Robot, what: str) -> None:
     state = random_state(robot, np.random.default_rng(1), 2, 3)
     together = call(robot, what, state)
-    many = call(robot, what, tuple(np.tile(part, (EAGER_SAMPLES, 1, 1, 1)) for part in state))  # machine code
+    many = call(
+        robot, what, tuple(np.tile(part, (EAGER_SAMPLES, 1, 1, 1)) for part in state)
+    )  # machine code
     lead = 1 if what == "energy" else 0
     for i, j in np.ndindex(2, 3):
         one = call(robot, what, tuple(part[i, j] for part in state))
@@ -74,8 +87,15 @@ def test_leading_shapes_broadcast(robot: Robot, what: str, size: int) -> None:
 def test_layouts_dtypes_and_lists(robot: Robot, what: str, size: int) -> None:
     state = tuple(np.round(part) for part in random_state(robot, np.random.default_rng(4), size))
     expected = call(robot, what, state)
-    for kind in (np.asfortranarray, lambda a: a.astype(int), lambda a: a.astype(np.float32), lambda a: a.tolist()):
-        assert relative_error(call(robot, what, tuple(kind(part) for part in state)), expected) < 1e-12
+    for kind in (
+        np.asfortranarray,
+        lambda a: a.astype(int),
+        lambda a: a.astype(np.float32),
+        lambda a: a.tolist(),
+    ):
+        assert (
+            relative_error(call(robot, what, tuple(kind(part) for part in state)), expected) < 1e-12
+        )
     strided = tuple(np.repeat(part, 2, axis=0)[::2] for part in state)
     assert relative_error(call(robot, what, strided), expected) < 1e-12
     empty = call(robot, what, tuple(part[:0] for part in state))
@@ -184,7 +204,12 @@ def test_unknown_parameters_do_no_harm_where_they_do_not_matter() -> None:
     for name in ("XX1", "YY1", "XY1", "M1", "MZ1"):  # a first link that turns about one axis
         values[arm.layout.index(name)] = np.nan
     unknown = arm.with_parameters(values)
-    assert relative_error(md.inverse_dynamics(unknown, q, dq, ddq), md.inverse_dynamics(arm, q, dq, ddq)) < 1e-13
+    assert (
+        relative_error(
+            md.inverse_dynamics(unknown, q, dq, ddq), md.inverse_dynamics(arm, q, dq, ddq)
+        )
+        < 1e-13
+    )
     assert relative_error(md.inertia_matrix(arm, q, values), md.inertia_matrix(arm, q)) < 1e-13
     values[arm.layout.index("Ia2")] = values[arm.layout.index("Fv3")] = np.nan
     assert relative_error(md.gravity_torque(arm, q, values), md.gravity_torque(arm, q)) < 1e-13
@@ -212,8 +237,15 @@ def test_kinematics_of_merged_frames(robot: Robot) -> None:
         carrier = md.forward_kinematics(robot, q, frame.link)
         assert relative_error(T, carrier @ frame.placement) < 1e-13
         step = 1e-6
-        ahead, behind = (md.forward_kinematics(robot, q + h * dq, frame.name)[:3, 3] for h in (step, -step))
-        assert relative_error((ahead - behind) / (2 * step), md.jacobian(robot, q, frame.name)[3:] @ dq) < 1e-7
+        ahead, behind = (
+            md.forward_kinematics(robot, q + h * dq, frame.name)[:3, 3] for h in (step, -step)
+        )
+        assert (
+            relative_error(
+                (ahead - behind) / (2 * step), md.jacobian(robot, q, frame.name)[3:] @ dq
+            )
+            < 1e-7
+        )
 
 
 # ---------------------------------------------------------------- by hand
@@ -253,7 +285,9 @@ def test_sliding_joints_alone_have_constant_inertia_and_no_coriolis() -> None:
 
 def test_branches_do_not_feel_each_other_directly() -> None:
     bodies = [{"mass": 1.0, "com": (0.1 * k, 0.2, 0.3), "inertia": np.eye(3)} for k in range(5)]
-    tree = Robot.from_mdh("RRRRR", alpha=[0.3] * 5, a=[0.5] * 5, parent=[0, 1, 2, 1, 4], parameters=bodies)
+    tree = Robot.from_mdh(
+        "RRRRR", alpha=[0.3] * 5, a=[0.5] * 5, parent=[0, 1, 2, 1, 4], parameters=bodies
+    )
     M = md.inertia_matrix(tree, np.full(5, 0.4))
     assert not M[np.ix_([1, 2], [3, 4])].any()
     assert np.count_nonzero(M) == 25 - 8
@@ -262,11 +296,17 @@ def test_branches_do_not_feel_each_other_directly() -> None:
 def test_a_coupled_drive_turns_with_both_joints_and_loads_both() -> None:
     arm = random_chain(13, "RR", rotor_inertia=True, friction=("viscous", "coulomb"))
     ratio = -0.5
-    joints = (arm.joints[0], replace(arm.joints[1], drive=replace(arm.joints[1].drive, coupling=(("joint1", ratio),))))
+    joints = (
+        arm.joints[0],
+        replace(arm.joints[1], drive=replace(arm.joints[1].drive, coupling=(("joint1", ratio),))),
+    )
     coupled = replace(arm, joints=joints)
     bare = arm.with_drives(rotor_inertia=False, friction=())
     q, dq, ddq = random_state(arm, np.random.default_rng(14))
-    ia, fv, fc = ([arm.parameters[arm.layout.index(f"{symbol}{k}")] for k in (1, 2)] for symbol in ("Ia", "Fv", "Fc"))
+    ia, fv, fc = (
+        [arm.parameters[arm.layout.index(f"{symbol}{k}")] for k in (1, 2)]
+        for symbol in ("Ia", "Fv", "Fc")
+    )
     v, dv = dq[1] + ratio * dq[0], ddq[1] + ratio * ddq[0]
     load = ia[1] * dv + fv[1] * v + fc[1] * np.sign(v)
     own = ia[0] * ddq[0] + fv[0] * dq[0] + fc[0] * np.sign(dq[0])
@@ -278,7 +318,9 @@ def test_a_coupled_drive_turns_with_both_joints_and_loads_both() -> None:
 
 def test_a_drive_without_terms_changes_nothing() -> None:
     arm = random_chain(15, "RR")
-    geared = replace(arm, joints=tuple(replace(joint, drive=Drive(gear_ratio=50.0)) for joint in arm.joints))
+    geared = replace(
+        arm, joints=tuple(replace(joint, drive=Drive(gear_ratio=50.0)) for joint in arm.joints)
+    )
     state = random_state(arm, np.random.default_rng(15))
     assert np.array_equal(md.inverse_dynamics(geared, *state), md.inverse_dynamics(arm, *state))
 

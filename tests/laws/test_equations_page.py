@@ -18,7 +18,9 @@ TESTS = re.compile(r"(?<=\.py\) \| )(none|\[test_[^|]*)(?= \|$)", re.MULTILINE)
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
     sys.path.insert(0, str(ROOT / "docs"))  # where it finds the list of items
-    spec = importlib.util.spec_from_file_location("make_equations", ROOT / "docs" / "make_equations.py")
+    spec = importlib.util.spec_from_file_location(
+        "make_equations", ROOT / "docs" / "make_equations.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -33,11 +35,16 @@ def without_tests(text: str) -> str:
 
 
 def test_the_page_is_current(tool: ModuleType) -> None:
-    """Equations and functions are as the code has them; the tests named are some of those that there are."""
+    """Equations and functions are as the code has them.
+
+    The tests named are some of those that there are.
+    """
     said, every = (ROOT / "docs" / "equations.md").read_text(encoding="utf-8"), tool.page(most=1000)
     assert without_tests(said) == without_tests(every), "run: make format"
     for named, known in zip(TESTS.findall(said), TESTS.findall(every)):
-        assert named == known or set(named.split(", ")) <= set(known.split(", ")), "run: make format"
+        assert named == known or set(named.split(", ")) <= set(known.split(", ")), (
+            "run: make format"
+        )
 
 
 def test_the_page_looks_at_tests(tool: ModuleType) -> None:
@@ -53,17 +60,32 @@ def test_every_paper_has_rows(tool: ModuleType) -> None:
 
 
 # counted in the papers
-EQUATIONS = {"Gautier1991": 28, "Lin1992": 66, "LuMeng1993": 129, "Lin1994": 65 + 16, "LinFang1999": 55 + 10 + 12 + 3}
+EQUATIONS = {
+    "Gautier1991": 28,
+    "Lin1992": 66,
+    "LuMeng1993": 129,
+    "Lin1994": 65 + 16,
+    "LinFang1999": 55 + 10 + 12 + 3,
+}
 NAMED = {
     "Gautier1991": "Table I, Table II, Table III, Table IV, Table V, Fig. 1, Fig. 2",
-    "Lin1992": "Theorem 2, Theorem 4, Lemma 1, Lemma 3, Property 1, Property 2, Algorithm 1, Algorithm 2, Table I, "
-    "Table II, Fig. 1, Fig. 2",
+    "Lin1992": "Theorem 2, Theorem 4, Lemma 1, Lemma 3, Property 1, Property 2, Algorithm 1, Algorithm "  # noqa: E501
+    "2, Table I, Table II, Fig. 1, Fig. 2",
     "LuMeng1993": "Fig. 1, Fig. 2, Fig. 3, Fig. 4, Fig. 5",
-    "Lin1994": "Theorem 1, Theorem 2, Theorem 3, Theorem 4, Theorem 5, Corollary 6, Property 1, Property 2, "
-    "Property 3, Property 4, Lemma A1, Lemma A2, Fig. 1, Fig. 2",
-    "LinFang1999": "Theorem 1, Table I, Table II, Table III, Table IV, Table V, Table VI, Table VII, Table VIII",
+    "Lin1994": "Theorem 1, Theorem 2, Theorem 3, Theorem 4, Theorem 5, Corollary 6, Property 1, Property "  # noqa: E501
+    "2, Property 3, Property 4, Lemma A1, Lemma A2, Fig. 1, Fig. 2",
+    "LinFang1999": (
+        "Theorem 1, Table I, Table II, Table III, Table IV, Table V, Table VI, Table VII, Table "
+        "VIII"
+    ),
 }
-LAST = {"Lin1994": "(A16)", "LinFang1999": "(C3)", "LuMeng1993": "(129)", "Lin1992": "(66)", "Gautier1991": "(28)"}
+LAST = {
+    "Lin1994": "(A16)",
+    "LinFang1999": "(C3)",
+    "LuMeng1993": "(129)",
+    "Lin1992": "(66)",
+    "Gautier1991": "(28)",
+}
 
 
 @pytest.mark.parametrize("paper", EQUATIONS)
@@ -76,7 +98,11 @@ def test_every_item_of_a_paper_is_mapped_or_has_a_reason(tool: ModuleType, paper
     rows = tool._items(paper, tool.entries())
     assert all(where for _, where in rows), [names for names, where in rows if not where]
     order = {item: k for k, item in enumerate(items)}
-    covered = [k for names, _ in rows for k in range(order[names.split(" to ")[0]], order[names.split(" to ")[-1]] + 1)]
+    covered = [
+        k
+        for names, _ in rows
+        for k in range(order[names.split(" to ")[0]], order[names.split(" to ")[-1]] + 1)
+    ]
     assert covered == list(range(len(items)))
 
 
@@ -99,7 +125,9 @@ def test_homes_exist_and_repeat_no_docstring(tool: ModuleType) -> None:
                 assert hasattr(importlib.import_module(module), name), home.symbol
             else:
                 assert home.words
-                assert not any((paper, item) in said for item in named), f"{home.items}: a docstring names it"
+                assert not any((paper, item) in said for item in named), (
+                    f"{home.items}: a docstring names it"
+                )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""Essential parameters: what chance could make goes, what matters stays, and the loss is what is stated."""
+"""Essential parameters: what chance could make goes, what matters stays, and the loss is what is
+stated.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def ur10e() -> tuple[md.Recording, md.Estimate]:
 
 
 def full(robot: md.Robot, run: md.Recording) -> md.Estimate:
-    return md.identify(robot.with_parameters(None), run, prior=False, consistent=False, sign_width=0.0, **OWN)
+    return md.identify(
+        robot.with_parameters(None), run, prior=False, consistent=False, sign_width=0.0, **OWN
+    )
 
 
 @pytest.mark.parametrize("name", ["panda", "ur10e"][: count(1, 2)])
@@ -40,7 +44,9 @@ def test_what_chance_could_make_goes_and_what_matters_stays(name: str) -> None:
         assert len(reduced.names) + len(reduced.removed) == estimate.base.rank
         assert np.all(reduced.estimate.beta[removed] == 0)
         other = motion(robot, 90 + seed)
-        before, after = (md.validate(one, other).relative_error for one in (estimate, reduced.estimate))
+        before, after = (
+            md.validate(one, other).relative_error for one in (estimate, reduced.estimate)
+        )
         assert after < 1.03 * before
         np.testing.assert_allclose(reduced.predict(other), reduced.estimate.predict(other))
     assert zeros >= 4
@@ -60,7 +66,9 @@ def test_level_and_loss_end_the_elimination() -> None:
     assert bold.validation_error == usual.validation_error
     assert usual.table().count("\n") == len(usual.steps) + 2
     assert f"| {usual.removed[0]} |" in usual.table()
-    assert "essential.removed" in [notice.code for notice in most_serious_first(usual.estimate.notices)]
+    assert "essential.removed" in [
+        notice.code for notice in most_serious_first(usual.estimate.notices)
+    ]
 
 
 def test_samples_that_repeat_each_other_count_once() -> None:

@@ -42,7 +42,10 @@ def base_of(name: str = "puma4") -> md.BaseMap:
 
 @cache
 def loop(name: str = "puma4") -> Controller:
-    """A controller whose model is a tenth wrong: the robot does not follow its reference exactly."""
+    """A controller whose model is a tenth wrong.
+
+    The robot does not follow its reference exactly.
+    """
     return md.control.computed_torque(
         truth(name).with_parameters(0.9 * truth(name).parameters), bandwidth=15.0, period=STEP
     )
@@ -55,11 +58,15 @@ def clean_run(name: str = "puma4", seconds: float = 6.0) -> md.Recording:
 
 
 def noisy(seed: int, noise: float = 1e-4, torque: float = 0.2) -> md.Recording:
-    """Positions and torques as encoders and current sensors give them, with the reference beside."""
+    """Positions and torques as encoders and current sensors give them, with the reference
+    beside.
+    """
     run, rng = clean_run(), np.random.default_rng(seed)
     q = run.q + noise * rng.normal(size=run.q.shape)
     tau = run.tau + torque * rng.normal(size=run.q.shape)
-    return md.Recording(run.t, q, tau, joint_names=run.joint_names, telemetry={"q_d": run.telemetry["q_d"]})
+    return md.Recording(
+        run.t, q, tau, joint_names=run.joint_names, telemetry={"q_d": run.telemetry["q_d"]}
+    )
 
 
 def exact_states(name: str, seed: int, memory: float = 0.0) -> md.Recording:
@@ -67,11 +74,15 @@ def exact_states(name: str, seed: int, memory: float = 0.0) -> md.Recording:
     t = np.linspace(0, 16, 2400)
     q, dq, ddq = md.trajectory.fourier(truth(name), seed=0, speed=3.0)(t)
     noise = lfilter([1.0], [1.0, -memory], np.random.default_rng(seed).normal(size=q.shape), axis=0)
-    return md.Recording(t, q, md.inverse_dynamics(truth(name), q, dq, ddq) + noise, dq, ddq, truth(name).joint_names)
+    return md.Recording(
+        t, q, md.inverse_dynamics(truth(name), q, dq, ddq) + noise, dq, ddq, truth(name).joint_names
+    )
 
 
 def solution(method: str, recording: md.Recording, name: str = "puma4", **options) -> Solution:
-    return METHODS[method].solve(truth(name).with_parameters(None), base_of(name), recording, Options(**options))
+    return METHODS[method].solve(
+        truth(name).with_parameters(None), base_of(name), recording, Options(**options)
+    )
 
 
 def torque_error(beta: np.ndarray) -> float:
@@ -79,7 +90,10 @@ def torque_error(beta: np.ndarray) -> float:
     robot, base = truth(), base_of()
     states = md.trajectory.fourier(robot, seed=9, period=4.0, speed=2.5)(np.linspace(0, 4, 400))
     tau = md.inverse_dynamics(robot, *states)
-    return float(np.linalg.norm(md.base_regressor(robot, *states, base=base) @ beta - tau) / np.linalg.norm(tau))
+    return float(
+        np.linalg.norm(md.base_regressor(robot, *states, base=base) @ beta - tau)
+        / np.linalg.norm(tau)
+    )
 
 
 # ---- noisy states: who is biased, and who says so
@@ -87,18 +101,29 @@ def torque_error(beta: np.ndarray) -> float:
 
 @pytest.fixture(scope="module")
 def badly_filtered() -> dict[str, list[Solution]]:
-    found: dict[str, list[Solution]] = {name: [] for name in ("wls", "tls", "iv", "didim", "iv, loop", "didim, loop")}
+    found: dict[str, list[Solution]] = {
+        name: [] for name in ("wls", "tls", "iv", "didim", "iv, loop", "didim, loop")
+    }
     for seed in range(count(2, 20)):
-        recording = md.prepare(truth(), noisy(seed), cutoff=40.0)  # a cut-off that lets much noise through
+        recording = md.prepare(
+            truth(), noisy(seed), cutoff=40.0
+        )  # a cut-off that lets much noise through
         for name in found:
             method, _, loop_known = name.partition(", ")
-            found[name].append(solution(method, recording, controller=loop() if loop_known else None))
+            found[name].append(
+                solution(method, recording, controller=loop() if loop_known else None)
+            )
     return found
 
 
 def test_instruments_and_simulation_take_the_bias_away(badly_filtered) -> None:
-    bias = {name: torque_error(np.mean([one.beta for one in runs], axis=0)) for name, runs in badly_filtered.items()}
-    single = {name: max(torque_error(one.beta) for one in runs) for name, runs in badly_filtered.items()}
+    bias = {
+        name: torque_error(np.mean([one.beta for one in runs], axis=0))
+        for name, runs in badly_filtered.items()
+    }
+    single = {
+        name: max(torque_error(one.beta) for one in runs) for name, runs in badly_filtered.items()
+    }
     assert bias["wls"] > 0.01
     for name in ("tls", "iv", "didim", "iv, loop"):
         assert bias[name] < 0.25 * bias["wls"], name
@@ -118,15 +143,22 @@ def test_exogeneity_is_rejected_where_states_are_noisy(badly_filtered) -> None:
 
 def test_covariance_of_the_simulated_loop_is_calibrated(badly_filtered) -> None:
     target = base_of().values(truth().parameters)
-    scores = [(one.beta - target) / np.sqrt(np.diag(one.covariance)) for one in badly_filtered["didim, loop"]]
+    scores = [
+        (one.beta - target) / np.sqrt(np.diag(one.covariance))
+        for one in badly_filtered["didim, loop"]
+    ]
     assert 0.7 < np.sqrt(np.mean(np.square(scores))) < 1.35
 
 
 @pytest.mark.parametrize("memory", [0.0, 0.9])
 def test_exogeneity_keeps_its_level(memory) -> None:
-    """Exact states: a test at 5 % rejects in 5 % of the cases, and half of the p values are below a half."""
+    """Exact states: a test at 5 % rejects in 5 % of the cases, and half of the p values are below a
+    half.
+    """
     seeds = count(25, 400)
-    found = [solution("iv", exact_states("two_link", seed, memory), "two_link") for seed in range(seeds)]
+    found = [
+        solution("iv", exact_states("two_link", seed, memory), "two_link") for seed in range(seeds)
+    ]
     p = np.array([one.settings["exogeneity"]["p_value"] for one in found])
     for level in (0.05, 0.1, 0.2, 0.5):
         low, high = binom.interval(0.998, seeds, level)
@@ -139,7 +171,9 @@ def test_exogeneity_keeps_its_level_with_a_simulated_loop() -> None:
     for seed in range(seeds):
         tau = run.tau + 0.3 * np.random.default_rng(seed).normal(size=run.tau.shape)
         reference = {"q_d": run.telemetry["q_d"]}
-        recording = md.Recording(run.t, run.q, tau, run.dq, run.ddq, run.joint_names, telemetry=reference)
+        recording = md.Recording(
+            run.t, run.q, tau, run.dq, run.ddq, run.joint_names, telemetry=reference
+        )
         found = METHODS["iv"].solve(robot, base, recording, Options(controller=loop("two_link")))
         p.append(found.settings["exogeneity"]["p_value"])
     for level in (0.05, 0.1, 0.2, 0.5):
@@ -169,17 +203,25 @@ def test_simulation_repeats_the_run() -> None:
         difference = getattr(states, name) - run.telemetry[f"{name}_true"]
         assert np.abs(difference[states.usable]).max() < tolerance
         assert np.abs(difference[len(difference) // 2 :]).max() < 1e-9
-    between = md.Recording(run.t[7::3] + 0.7e-3, run.q[7::3], None, telemetry={"q_d": run.telemetry["q_d"][7::3]})
-    shifted = simulated(truth(), loop(), between).states(between)  # samples off the controller's clock
+    between = md.Recording(
+        run.t[7::3] + 0.7e-3, run.q[7::3], None, telemetry={"q_d": run.telemetry["q_d"][7::3]}
+    )
+    shifted = simulated(truth(), loop(), between).states(
+        between
+    )  # samples off the controller's clock
     assert np.abs(shifted.q - between.q)[len(between) // 2 :].max() < 0.01
 
 
 def test_didim_is_exact_where_the_loop_is_known() -> None:
     run = clean_run()
-    raw = md.Recording(run.t, run.q, run.tau, joint_names=run.joint_names, telemetry={"q_d": run.telemetry["q_d"]})
+    raw = md.Recording(
+        run.t, run.q, run.tau, joint_names=run.joint_names, telemetry={"q_d": run.telemetry["q_d"]}
+    )
     recording = md.prepare(truth(), raw, cutoff=30.0)
     errors = {
-        loop_known: torque_error(solution("didim", recording, controller=loop() if loop_known else None).beta)
+        loop_known: torque_error(
+            solution("didim", recording, controller=loop() if loop_known else None).beta
+        )
         for loop_known in (False, True)
     }
     assert errors[True] < 1e-3
@@ -207,9 +249,15 @@ def _rows(recording: md.Recording) -> list[Piece]:
 def test_a_loop_that_answers_too_strongly_settles_by_shorter_steps() -> None:
     """Each fit overshoots by half: full steps would swing apart."""
     run = clean_run()
-    start = fit_system(base_of(), lambda: _rows(md.Recording(run.t, run.q, run.tau, run.dq, run.ddq)))
+    start = fit_system(
+        base_of(), lambda: _rows(md.Recording(run.t, run.q, run.tau, run.dq, run.ddq))
+    )
     target = start.beta + 3 * np.sqrt(np.diag(start.covariance))
-    end = settled(start, lambda tried: tried, lambda tried: replace(tried, beta=target - 1.5 * (tried.beta - target)))
+    end = settled(
+        start,
+        lambda tried: tried,
+        lambda tried: replace(tried, beta=target - 1.5 * (tried.beta - target)),
+    )
     np.testing.assert_allclose(end.found.beta, target, rtol=1e-6, atol=1e-6)
     assert not end.notices
 
@@ -271,7 +319,10 @@ def test_total_least_squares_is_the_last_singular_vector() -> None:
 
 
 def test_exact_columns_are_fitted_as_by_least_squares() -> None:
-    """Mixed least squares and total least squares: the columns without error are eliminated first."""
+    """Mixed least squares and total least squares.
+
+    The columns without error are eliminated first.
+    """
     rng = np.random.default_rng(1)
     A = np.column_stack([np.ones(300), rng.normal(size=(300, 4))])
     v, _ = smallest_ratio(np.linalg.qr(A, mode="r"), block_diag(0.0, np.eye(4)))
@@ -310,7 +361,9 @@ def test_instruments_solve_their_equations_and_covariance_is_textbook() -> None:
     found = fit_system(base, pieces)
     weighted = Z / found.sigma[:, None] ** 2
     moments = np.einsum("kij,kim->jm", weighted, W)
-    np.testing.assert_allclose(found.beta, np.linalg.solve(moments, np.einsum("kij,ki->j", weighted, y)), rtol=1e-9)
+    np.testing.assert_allclose(
+        found.beta, np.linalg.solve(moments, np.einsum("kij,ki->j", weighted, y)), rtol=1e-9
+    )
     np.testing.assert_allclose(found.sigma, sigma, rtol=0.05)
     inverse = np.linalg.inv(moments)
     expected = inverse @ np.einsum("kij,kim->jm", weighted, Z) @ inverse.T
@@ -338,13 +391,19 @@ def test_slow_errors_are_found_below_fast_noise() -> None:
 # ---- without accelerations
 
 
-@pytest.mark.parametrize("method", sorted(name for name, method in METHODS.items() if not method.needs_acceleration))
+@pytest.mark.parametrize(
+    "method", sorted(name for name, method in METHODS.items() if not method.needs_acceleration)
+)
 def test_accelerations_are_not_read(method) -> None:
     recording = exact_states("two_link", 3)
-    without = md.Recording(recording.t, recording.q, recording.tau, recording.dq, None, recording.joint_names)
+    without = md.Recording(
+        recording.t, recording.q, recording.tau, recording.dq, None, recording.joint_names
+    )
     robot = truth("two_link").with_parameters(None)
     first, second = (
-        md.identify(robot, replace(part, prepared=True), method, consistent=False, sign_width=0.0, **OWN)
+        md.identify(
+            robot, replace(part, prepared=True), method, consistent=False, sign_width=0.0, **OWN
+        )
         for part in (recording, without)
     )
     np.testing.assert_array_equal(first.beta, second.beta)
@@ -355,7 +414,10 @@ def test_accelerations_are_not_read(method) -> None:
 
 
 def test_energy_sees_least() -> None:
-    spread = {name: np.trace(solution(name, exact_states("puma4", 0)).covariance) for name in ("momentum", "energy")}
+    spread = {
+        name: np.trace(solution(name, exact_states("puma4", 0)).covariance)
+        for name in ("momentum", "energy")
+    }
     assert spread["energy"] > 4 * spread["momentum"]
 
 
@@ -383,7 +445,9 @@ def test_the_possible_model_follows(method) -> None:
     assert estimate.consistent
     assert certify(estimate.robot).consistent
     assert "prior_weight" in estimate.settings
-    assert np.linalg.norm(estimate.beta - estimate.base.values(robot.parameters)) < 0.2 * np.linalg.norm(estimate.beta)
+    assert np.linalg.norm(
+        estimate.beta - estimate.base.values(robot.parameters)
+    ) < 0.2 * np.linalg.norm(estimate.beta)
 
 
 @pytest.mark.parametrize("method", BEYOND)

@@ -1,4 +1,7 @@
-"""What a rank rests on, for every method and robot; and base parameters of regressors without a robot."""
+"""What a rank rests on, for every method and robot.
+
+And base parameters of regressors without a robot.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,21 @@ from click.testing import CliRunner
 import minidyn as md
 from conftest import count
 from minidyn.app.cli.base import base as base_verb
-from minidyn.errors import MinidynError, NotEquivalent, ShapeError, UnknownName, UnknownParameters, Unsupported
+from minidyn.errors import (
+    MinidynError,
+    NotEquivalent,
+    ShapeError,
+    UnknownName,
+    UnknownParameters,
+    Unsupported,
+)
 from minidyn.model.robot import Robot
 
 
 def rows_of(robot: Robot, seed: int = 0) -> np.ndarray:
-    q, dq, ddq = np.random.default_rng((seed, 30)).uniform(-3.0, 3.0, (3, 3 * len(robot.layout), robot.n))
+    q, dq, ddq = np.random.default_rng((seed, 30)).uniform(
+        -3.0, 3.0, (3, 3 * len(robot.layout), robot.n)
+    )
     return md.regressor(robot, q, dq, ddq).reshape(-1, len(robot.layout))
 
 
@@ -40,11 +52,19 @@ def test_evidence_says_what_numpy_says(method: str) -> None:
         W = W / np.linalg.norm(W, axis=0)
         values, Vt = np.linalg.svd(np.linalg.qr(W, mode="r"))[1:]
         null = Vt[base.rank :]
-        assert values[base.rank - 1] > 1e6 * (values[base.rank] if base.rank < len(values) else 1e-16)
-        alone = [name for name, column in zip(found.columns, null.T) if np.linalg.norm(column) < 1e-8]
-        assert [name for name, row in zip(found.columns, found.V2) if not np.any(row)] == alone, seed
+        assert values[base.rank - 1] > 1e6 * (
+            values[base.rank] if base.rank < len(values) else 1e-16
+        )
+        alone = [
+            name for name, column in zip(found.columns, null.T) if np.linalg.norm(column) < 1e-8
+        ]
+        assert [name for name, row in zip(found.columns, found.V2) if not np.any(row)] == alone, (
+            seed
+        )
         exact = md.base_parameters(robot)
-        assert [name for name, value in zip(found.columns, found.R) if value > found.threshold] == list(exact.kept)
+        assert [
+            name for name, value in zip(found.columns, found.R) if value > found.threshold
+        ] == list(exact.kept)
         assert sorted(found.pivots) == sorted(found.columns)
 
 
@@ -96,8 +116,14 @@ def test_rows_of_a_robot_give_the_robots_base_parameters(method: str) -> None:
         base = md.base_parameters(robot)
         own = md.base_parameters(rows_of(robot, seed), method, names=robot.layout.names)
         assert own.method == ("qr" if method == "exact" else method)
-        assert (own.kept, own.regrouped, own.eliminated) == (base.kept, base.regrouped, base.eliminated), seed
-        np.testing.assert_allclose(own.K, base.K, atol=1e-7 * max(1.0, np.abs(base.K).max(initial=0.0)))
+        assert (own.kept, own.regrouped, own.eliminated) == (
+            base.kept,
+            base.regrouped,
+            base.eliminated,
+        ), seed
+        np.testing.assert_allclose(
+            own.K, base.K, atol=1e-7 * max(1.0, np.abs(base.K).max(initial=0.0))
+        )
         assert own.names == base.names
 
 
@@ -108,11 +134,16 @@ def leaning_robot(seed: int) -> Robot:
     joints = "".join(rng.choice(kinds, p=[0.7, 0.3], size=n))
     lean = 10.0 ** rng.uniform(-4.5, -1.5)
     alpha = rng.choice([0.0, lean, np.pi / 2, np.pi / 2 + lean, 0.7 * lean], size=n)
-    return Robot.from_mdh(joints, alpha=alpha, a=rng.choice([0.0, 0.3, 0.5], size=n), d=rng.choice([0.0, 0.2], size=n))
+    return Robot.from_mdh(
+        joints, alpha=alpha, a=rng.choice([0.0, 0.3, 0.5], size=n), d=rng.choice([0.0, 0.2], size=n)
+    )
 
 
 def test_rounding_of_long_columns_is_no_parameter_of_short_ones() -> None:
-    """Rows alone do not say why a column is short: the count is the exact one, or said to be unclear, which is rare."""
+    """Rows alone do not say why a column is short.
+
+    The count is the exact one, or said to be unclear, which is rare.
+    """
     wrong = 0
     seeds = range(count(14, 400))
     for seed in seeds:
@@ -121,9 +152,14 @@ def test_rounding_of_long_columns_is_no_parameter_of_short_ones() -> None:
         for method in ("qr", "svd"):
             own = md.base_parameters(rows_of(robot, seed), method, names=robot.layout.names)
             if own.kept != exact.kept:
-                assert "base.rank_unclear" in [notice.code for notice in own.notices], (seed, method)
+                assert "base.rank_unclear" in [notice.code for notice in own.notices], (
+                    seed,
+                    method,
+                )
                 wrong += 1
-    assert wrong <= max(2, 0.04 * len(seeds))  # of twice as many; the sample has one robot that rows do not tell
+    assert wrong <= max(
+        2, 0.04 * len(seeds)
+    )  # of twice as many; the sample has one robot that rows do not tell
 
 
 def test_a_function_is_called_until_its_rows_suffice() -> None:
@@ -141,7 +177,9 @@ def test_a_function_is_called_until_its_rows_suffice() -> None:
 
 
 def test_known_relations_come_back_whatever_the_units() -> None:
-    """Columns made of others by known factors, in units that differ by twelve orders of magnitude."""
+    """Columns made of others by known factors, in units that differ by twelve orders of
+    magnitude.
+    """
     for seed in range(count(30, 1000)):
         rng = np.random.default_rng(seed)
         free, tied, rows = rng.integers(1, 8), rng.integers(0, 6), 60
@@ -157,7 +195,9 @@ def test_known_relations_come_back_whatever_the_units() -> None:
         np.testing.assert_array_equal(base.K == 0.0, wanted == 0.0)
         np.testing.assert_allclose(base.K, wanted, rtol=1e-9)
         x = rng.normal(size=free + tied)
-        np.testing.assert_allclose(W[:, :free] @ base.values(x), W @ x, rtol=1e-9, atol=1e-9 * np.abs(W).max())
+        np.testing.assert_allclose(
+            W[:, :free] @ base.values(x), W @ x, rtol=1e-9, atol=1e-9 * np.abs(W).max()
+        )
         assert base.evidence().rank == free
 
 
@@ -165,7 +205,11 @@ def test_what_a_map_of_rows_can_do() -> None:
     A = np.random.default_rng(0).normal(size=(40, 3))
     W = np.stack([A[:, 0], A[:, 1], A[:, 0] + 2.0 * A[:, 1], 0.0 * A[:, 0], A[:, 2]], axis=1)
     base = md.base_parameters(W)
-    assert [str(relation) for relation in base.relations()] == ["pR1 = p1 + p3", "pR2 = p2 + 2 p3", "p5 = p5"]
+    assert [str(relation) for relation in base.relations()] == [
+        "pR1 = p1 + p3",
+        "pR2 = p2 + 2 p3",
+        "p5 = p5",
+    ]
     assert base.unchanged == ("p5",)
     assert base.statuses["p4"] == "no effect: its column is zero"
     named = md.base_parameters(W, names=["a b", "c", "d", "e", "$f<b>"])
@@ -179,7 +223,9 @@ def test_what_a_map_of_rows_can_do() -> None:
     assert base.to_latex()
     assert base.plot()
     assert base.to_pandas()["unit"].tolist() == ["", "", ""]
-    np.testing.assert_allclose(base.values(base.lift([1.0, 2.0, 3.0], [0.3, 0.4][:1])), [1.0, 2.0, 3.0])
+    np.testing.assert_allclose(
+        base.values(base.lift([1.0, 2.0, 3.0], [0.3, 0.4][:1])), [1.0, 2.0, 3.0]
+    )
     (notice,) = md.base_parameters(W[:2]).notices
     assert notice.code == "base.few_rows"
 
@@ -250,7 +296,9 @@ def test_evidence_in_the_shell(tmp_path: Path) -> None:
     assert found.exit_code == 0, found.output
     data = json.loads(found.output)
     evidence = md.base_parameters("scara").evidence()
-    np.testing.assert_allclose(data["evidence"]["T"][: evidence.rank], evidence.T[: evidence.rank], rtol=1e-9)
+    np.testing.assert_allclose(
+        data["evidence"]["T"][: evidence.rank], evidence.T[: evidence.rank], rtol=1e-9
+    )
     assert data["evidence"]["rank"] == data["rank"] == evidence.rank
     assert "svg" in drawn.read_text()
     shown = run.invoke(base_verb, ["scara", "--evidence"])

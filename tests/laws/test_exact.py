@@ -1,4 +1,7 @@
-"""Exact base parameters on robots of every kind: the right count, the right relations, whatever the units."""
+"""Exact base parameters on robots of every kind.
+
+The right count, the right relations, whatever the units.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,15 @@ from numpy.typing import NDArray
 import minidyn as md
 from conftest import count
 from minidyn.base.exact.angles import AngleBasis, with_right_angles
-from minidyn.base.exact.prime import PRIMES, UNITS, Field, chinese_remainder, echelon, exact_fraction, rational
+from minidyn.base.exact.prime import (
+    PRIMES,
+    UNITS,
+    Field,
+    chinese_remainder,
+    echelon,
+    exact_fraction,
+    rational,
+)
 from minidyn.errors import MinidynError, UnknownName
 from minidyn.model.geometry import Step, matrix_of, steps_from_matrix
 from minidyn.model.joint import Follow
@@ -35,19 +46,25 @@ def states(robot: Robot, samples: int, seed: int, turns: float = 1.0) -> tuple[A
 
 
 def require_same_torque(robot: Robot, base: md.BaseMap, seed: int) -> None:
-    """Base columns times base values must be the torque, on random values of every standard parameter."""
+    """Base columns times base values must be the torque, on random values of every standard
+    parameter.
+    """
     phi = np.random.default_rng((seed, 8)).normal(size=len(robot.layout))
     q, dq, ddq = states(robot, 8, seed)
     Y = md.regressor(robot, q, dq, ddq)
     kept = Y[..., list(robot.layout.indices(base.kept))]
     tau, small = Y @ phi, kept @ base.values(phi)
-    assert np.abs(tau - small).max() <= 1e-9 * max(1.0, np.abs(tau).max(), np.abs(kept * base.values(phi)).max())
+    assert np.abs(tau - small).max() <= 1e-9 * max(
+        1.0, np.abs(tau).max(), np.abs(kept * base.values(phi)).max()
+    )
 
 
 def singular_values(robot: Robot, seed: int) -> Array:
     """Singular values of the regressor, columns of one length, straight from its definition."""
     followers = any(joint.follows for joint in robot.joints)
-    q, dq, ddq = states(robot, max(24, 4 * len(robot.layout) // robot.n), seed, 10.0 if followers else 1.0)
+    q, dq, ddq = states(
+        robot, max(24, 4 * len(robot.layout) // robot.n), seed, 10.0 if followers else 1.0
+    )
     W = md.regressor(robot, q, dq, ddq).reshape(-1, len(robot.layout))
     norms = np.linalg.norm(W, axis=0)
     used = norms > 1e-11 * norms.max()
@@ -66,7 +83,10 @@ def test_rank_and_torque_on_random_robots(part: int) -> None:
         base = md.base_parameters(robot, seed=seed)
         assert base.notices == (), (make.__name__, seed)
         sigma = singular_values(robot, seed)
-        assert int(np.count_nonzero(sigma > 1e-11 * sigma.max(initial=0.0))) == base.rank, (make.__name__, seed)
+        assert int(np.count_nonzero(sigma > 1e-11 * sigma.max(initial=0.0))) == base.rank, (
+            make.__name__,
+            seed,
+        )
         require_same_torque(robot, base, seed)
 
 
@@ -74,7 +94,9 @@ def test_rank_and_torque_on_random_robots(part: int) -> None:
 def test_three_models_agree_without_friction(part: int) -> None:
     for seed in range(part, count(20, 400), 2):
         robot = special_robot(seed).with_drives(friction=())
-        torque, static, energy = (md.base_parameters(robot, model=model) for model in ("torque", "static", "energy"))
+        torque, static, energy = (
+            md.base_parameters(robot, model=model) for model in ("torque", "static", "energy")
+        )
         assert torque.kept == static.kept == energy.kept, seed
         assert torque.eliminated == static.eliminated == energy.eliminated, seed
         for other in (static, energy):
@@ -85,7 +107,9 @@ def test_three_models_agree_without_friction(part: int) -> None:
 
 def test_numeric_methods_agree() -> None:
     cases = [(special_robot, seed) for seed in range(count(20, 500))]
-    for make, seed in cases + [(robot_of_seed, seed) for seed in range(count(14, 300))]:  # followers by fiftieths, too
+    for make, seed in cases + [
+        (robot_of_seed, seed) for seed in range(count(14, 300))
+    ]:  # followers by fiftieths, too
         robot = make(seed)
         exact = md.base_parameters(robot)
         for method in ("qr", "svd"):
@@ -100,7 +124,11 @@ def test_numeric_methods_agree() -> None:
 
 
 def ranked(
-    joints: str, alpha: list[float], a: list[float] | None = None, gravity: object = DOWN, **more: object
+    joints: str,
+    alpha: list[float],
+    a: list[float] | None = None,
+    gravity: object = DOWN,
+    **more: object,
 ) -> int:
     robot = Robot.from_mdh(joints, alpha, a, gravity=gravity, **more)  # type: ignore[arg-type]
     return md.base_parameters(robot).rank
@@ -147,7 +175,9 @@ def test_full_rank_nothing_regrouped_and_rank_zero() -> None:
 
 
 def test_joints_held_are_bolted() -> None:
-    """With joints 2 and 3 alone, the answer is that of the two-joint robot that is left, joint 1 in any position."""
+    """With joints 2 and 3 alone, the answer is that of the two-joint robot that is left, joint 1 in
+    any position.
+    """
     puma = md.load("puma560", rotor_inertia=False)
     two = md.base_parameters(puma, joints=("joint2", "joint3"))
     # a planar arm in a vertical plane: ZZ, MX, MY of two links
@@ -165,7 +195,9 @@ def test_gravity_tilt_and_load_change_what_is_seen() -> None:
     loaded = md.base_parameters(puma.with_load())
     assert loaded.rank == 40
     assert [name for name in loaded.kept if name.endswith("7")] == []
-    known = md.base_parameters(puma.with_load(), columns=[f"{s}7" for s in ("XX", "YY", "ZZ", "MX", "MY", "MZ", "M")])
+    known = md.base_parameters(
+        puma.with_load(), columns=[f"{s}7" for s in ("XX", "YY", "ZZ", "MX", "MY", "MZ", "M")]
+    )
     assert known.rank == 7  # with the arm known, a load on the last link is seen whole
 
 
@@ -182,7 +214,9 @@ def test_friction_takes_part_in_torque_only() -> None:
 def follower(ratio: float, kinds: str = "RR", friction: object = ()) -> Robot:
     robot = Robot.from_mdh(kinds, [RIGHT, 0], [0, 0.3], rotor_inertia=True, friction=friction)  # type: ignore[arg-type]
     first, second = robot.joints
-    return replace(robot, joints=(first, replace(second, follows=Follow(((first.name, ratio),), 0.2))))
+    return replace(
+        robot, joints=(first, replace(second, follows=Follow(((first.name, ratio),), 0.2)))
+    )
 
 
 @pytest.mark.parametrize("ratio", [1.0, -1.0, 2.0, 0.5, -1.5, 1 / 3, 0.7310584, -0.02, 50.5])
@@ -193,7 +227,9 @@ def test_followers(kinds: str, ratio: float) -> None:
     q, dq, ddq = states(robot, 200, 3, 300.0 if abs(ratio) < 1 else 10.0)
     W = md.regressor(robot, q, dq, ddq)[:, 0]
     norms = np.linalg.norm(W, axis=0)
-    sigma = np.linalg.svd(W[:, norms > 1e-12 * norms.max()] / norms[norms > 1e-12 * norms.max()], compute_uv=False)
+    sigma = np.linalg.svd(
+        W[:, norms > 1e-12 * norms.max()] / norms[norms > 1e-12 * norms.max()], compute_uv=False
+    )
     assert base.rank == int(np.count_nonzero(sigma > 1e-10))
     require_same_torque(robot, base, 1)
 
@@ -263,7 +299,10 @@ def test_wrong_requests() -> None:
         md.base_parameters(robot, order=("ZZ0",))
     with pytest.raises(MinidynError, match="scaling"):
         md.base_parameters(robot, scaling="paper")
-    with pytest.raises(MinidynError, match="robot: expected a Robot, a built-in robot's name or a robot file's path"):
+    with pytest.raises(
+        MinidynError,
+        match="robot: expected a Robot, a built-in robot's name or a robot file's path",
+    ):
         md.base_parameters(3)  # type: ignore[arg-type]
     assert md.base_parameters("puma560").kept == md.base_parameters(robot).kept
 
@@ -302,9 +341,22 @@ def test_decimals_are_read_as_fractions() -> None:
 def test_sums_of_angles_are_found_and_none_are_invented() -> None:
     a, b = 0.3217, 0.7411
     basis = AngleBasis()
-    for angle in (a, b, -a, math.pi - a, RIGHT - b, a + b, 2 * a - b, a / 2, b / 3 + math.pi / 12, math.radians(22.5)):
+    for angle in (
+        a,
+        b,
+        -a,
+        math.pi - a,
+        RIGHT - b,
+        a + b,
+        2 * a - b,
+        a / 2,
+        b / 3 + math.pi / 12,
+        math.radians(22.5),
+    ):
         found = basis.express(angle)
-        value = found.units * 2 * math.pi / UNITS + sum(sixths * basis.basis[k] / 6 for k, sixths in found.terms)
+        value = found.units * 2 * math.pi / UNITS + sum(
+            sixths * basis.basis[k] / 6 for k, sixths in found.terms
+        )
         assert abs(math.remainder(value - angle, 2 * math.pi)) < 1e-9
     assert basis.basis == [a, b]
     rng = np.random.default_rng(1)
@@ -319,7 +371,11 @@ def test_right_angles_hidden_in_roll_pitch_yaw() -> None:
     joint = replace(robot.joints[1], before=hidden)
     shown = with_right_angles(replace(robot, joints=(robot.joints[0], joint))).joints[1].before
     np.testing.assert_allclose(matrix_of(shown), matrix_of(hidden), atol=1e-12)
-    oblique = [math.remainder(step.value, RIGHT) for step in shown if abs(math.remainder(step.value, RIGHT)) > 1e-9]
+    oblique = [
+        math.remainder(step.value, RIGHT)
+        for step in shown
+        if abs(math.remainder(step.value, RIGHT)) > 1e-9
+    ]
     assert sorted(oblique) == pytest.approx([0.4, 0.7])
 
 
@@ -341,10 +397,14 @@ def test_elimination_modulo_a_prime() -> None:
 def test_elimination_of_many_columns_stays_exact() -> None:
     """More products are added up than fit into a double: remainders are taken in time."""
     field = Field(PRIMES[:3], 200, np.random.default_rng(4))
-    left, right = (np.stack([column.value for column in field.randoms(60)], axis=-1) for _ in range(2))
+    left, right = (
+        np.stack([column.value for column in field.randoms(60)], axis=-1) for _ in range(2)
+    )
     product = np.zeros((3, 200, 120))
     for k in range(60):
-        product[:, :, :60] = field.reduced(product[:, :, :60] + left[:, :, k, None] * right[:, None, k, :])
+        product[:, :, :60] = field.reduced(
+            product[:, :, :60] + left[:, :, k, None] * right[:, None, k, :]
+        )
     product[:, :, 60:] = left[:, :, ::-1]
     form = echelon(product[:, :180], field)
     assert form is not None
@@ -371,7 +431,9 @@ def test_a_tree_of_thirty_joints(size: int) -> None:
     rng = np.random.default_rng(5)
     parent = [int(rng.integers(max(0, k - 3), k + 1)) for k in range(size)]
     angles = rng.choice([0.0, RIGHT, -RIGHT, 0.3, -0.3], size)
-    robot = Robot.from_mdh("R" * size, angles, rng.uniform(0, 0.5, size).round(3), parent=parent, rotor_inertia=True)
+    robot = Robot.from_mdh(
+        "R" * size, angles, rng.uniform(0, 0.5, size).round(3), parent=parent, rotor_inertia=True
+    )
     base = md.base_parameters(robot)
     assert base.notices == ()
     phi = rng.normal(size=len(robot.layout))

@@ -1,4 +1,7 @@
-"""Design of motions: exact gradients, limits for all times, predicted errors, the best so far when it must end."""
+"""Design of motions.
+
+Exact gradients, limits for all times, predicted errors, the best so far when it must end.
+"""
 
 import time
 from dataclasses import replace
@@ -28,7 +31,10 @@ def limited(robot, rng, effort=60.0):
 
     def change(joint):
         lower = float(rng.uniform(-2.5, -0.3))
-        return replace(joint, limits=Limits(lower, lower + float(rng.uniform(0.5, 4.0)), rng.uniform(0.5, 3), effort))
+        return replace(
+            joint,
+            limits=Limits(lower, lower + float(rng.uniform(0.5, 4.0)), rng.uniform(0.5, 3), effort),
+        )
 
     return robot.with_joints(change)
 
@@ -47,7 +53,9 @@ def test_reverse_mode_agrees_with_forward_mode(seed) -> None:
         J = evaluate(jacobian(function, name), *inputs)
         flat = np.concatenate([part.reshape(4, -1, gradient.shape[-1]) for part in J], axis=1)
         expected = np.einsum("ir,irk->ik", np.concatenate(weights, axis=1), flat)
-        np.testing.assert_allclose(gradient, expected, rtol=1e-9, atol=1e-9 * max(1.0, np.abs(expected).max()))
+        np.testing.assert_allclose(
+            gradient, expected, rtol=1e-9, atol=1e-9 * max(1.0, np.abs(expected).max())
+        )
 
 
 @pytest.mark.parametrize("seed", range(count(20, 300)))
@@ -60,7 +68,10 @@ def test_intervals_enclose_all_values_and_shrink_with_the_box(seed) -> None:
         low, high = enclose(function, boxes)[0]
         for _ in range(20):
             inside = [m + width * rng.uniform(-0.5, 0.5, m.shape) for m in middle]
-            inside = [np.where(rng.random(m.shape) < 0.3, m + 0.5 * width, x) for m, x in zip(middle, inside)]
+            inside = [
+                np.where(rng.random(m.shape) < 0.3, m + 0.5 * width, x)
+                for m, x in zip(middle, inside)
+            ]
             value = evaluate(function, *inside)
             assert np.all(value >= low - 1e-9)
             assert np.all(value <= high + 1e-9)
@@ -90,7 +101,9 @@ def test_criteria_agree_with_their_definitions_and_slopes(name) -> None:
     largest = 1.2 if name in ("e", "condition") else 1.0 + 1e-9  # a norm replaces the largest
     assert 0.999 <= np.exp(value) / expected[name] <= largest**2
     h = 1e-5
-    numeric = (log_criterion(name, F + h * D, work)[0] - log_criterion(name, F - h * D, work)[0]) / (2 * h)
+    numeric = (
+        log_criterion(name, F + h * D, work)[0] - log_criterion(name, F - h * D, work)[0]
+    ) / (2 * h)
     assert np.sum(slope * D) == pytest.approx(numeric, rel=1e-5)
     assert evaluate_criteria(np.diag([1.0, 0.0]), np.eye(2))[name] == np.inf
 
@@ -99,20 +112,30 @@ def test_criteria_agree_with_their_definitions_and_slopes(name) -> None:
 @pytest.mark.parametrize("seed", range(count(1, 20)))
 def test_gradients_of_a_design_are_exact(criterion, seed) -> None:
     rng = np.random.default_rng(seed)
-    robot = limited(random_chain(seed, "RPR"[: 2 + seed % 2], friction=("viscous", "coulomb"), rotor_inertia=True), rng)
+    robot = limited(
+        random_chain(
+            seed, "RPR"[: 2 + seed % 2], friction=("viscous", "coulomb"), rotor_inertia=True
+        ),
+        rng,
+    )
     bounds = bounds_of(robot, {"acceleration": 5.0, "jerk": 40.0}, 0.8)
     pose = bounds.middle[: robot.n]
-    family = Family(robot.n, 5.0, 1, 4, pose if seed % 2 else None, pose + 0.1 if seed % 2 else None)
+    family = Family(
+        robot.n, 5.0, 1, 4, pose if seed % 2 else None, pose + 0.1 if seed % 2 else None
+    )
     target = target_of(robot, "model", "own", None, (), (), None)[0]
-    problem = problem_of(target, family, bounds, criterion, np.full(robot.n, 0.5), 500.0, robot.parameters)
+    problem = problem_of(
+        target, family, bounds, criterion, np.full(robot.n, 0.5), 500.0, robot.parameters
+    )
     u = 0.3 * rng.normal(size=robot.n * family.size)
     _, gradient, _, _ = problem.judge(u, 0.05, criterion)
     h = 1e-6
     for _ in range(3):
         d = rng.normal(size=len(u))
-        numeric = (problem.judge(u + h * d, 0.05, criterion)[0] - problem.judge(u - h * d, 0.05, criterion)[0]) / (
-            2 * h
-        )
+        numeric = (
+            problem.judge(u + h * d, 0.05, criterion)[0]
+            - problem.judge(u - h * d, 0.05, criterion)[0]
+        ) / (2 * h)
         assert gradient @ d == pytest.approx(numeric, rel=2e-5, abs=1e-6)
 
 
@@ -137,17 +160,27 @@ def test_every_motion_of_a_family_rests_at_its_ends(ends) -> None:
     phi, step = family.functions(t)
     for order, part in enumerate(motion(t)):
         made = phi[order] @ coefficients + np.outer(step[order], family.shift)
-        np.testing.assert_allclose(part, made + (family.beginning if order == 0 else 0.0), atol=1e-10)
+        np.testing.assert_allclose(
+            part, made + (family.beginning if order == 0 else 0.0), atol=1e-10
+        )
         assert np.all(np.abs(part).max(axis=0) <= family.highest(coefficients)[order] + 1e-12)
     h = 1e-4
-    np.testing.assert_allclose((motion(t + h)[0] - motion(t - h)[0]) / (2 * h), motion(t)[1], atol=1e-5)
-    np.testing.assert_allclose((motion(t + h)[1] - motion(t - h)[1]) / (2 * h), motion(t)[2], atol=1e-4)
+    np.testing.assert_allclose(
+        (motion(t + h)[0] - motion(t - h)[0]) / (2 * h), motion(t)[1], atol=1e-5
+    )
+    np.testing.assert_allclose(
+        (motion(t + h)[1] - motion(t - h)[1]) / (2 * h), motion(t)[2], atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("seed", range(count(4, 60)))
 def test_a_proof_finds_every_limit_that_is_exceeded(seed) -> None:
     rng = np.random.default_rng(seed)
-    robot = limited(random_chain(seed, "RRP", friction=("coulomb", "viscous")), rng, effort=float(rng.uniform(5, 60)))
+    robot = limited(
+        random_chain(seed, "RRP", friction=("coulomb", "viscous")),
+        rng,
+        effort=float(rng.uniform(5, 60)),
+    )
     bounds = bounds_of(robot, {"acceleration": 4.0, "jerk": 20.0}, 1.0)
     family = Family(3, 6.0, 1, 3)
     torque = record(robot, "inverse_dynamics", parameters=robot.parameters)
@@ -177,8 +210,12 @@ def test_a_proof_finds_every_limit_that_is_exceeded(seed) -> None:
 
 
 @pytest.mark.parametrize("many", [1, 20, 50_000])
-def test_torques_that_just_touch_their_limits_are_named_however_many_boxes_stay_open(many, monkeypatch) -> None:
-    """Seed 452 of the random cases left more boxes open than are halved, and their times and shares did not agree."""
+def test_torques_that_just_touch_their_limits_are_named_however_many_boxes_stay_open(
+    many, monkeypatch
+) -> None:
+    """Seed 452 of the random cases left more boxes open than are halved, and their times and shares
+    did not agree.
+    """
     monkeypatch.setattr("minidyn.excitation.proof._MANY", many)
     robot = limited(random_chain(3, "RRP"), np.random.default_rng(3), effort=1e3)
     bounds, family = bounds_of(robot, {}, 1.0), Family(3, 6.0, 1, 3)
@@ -213,20 +250,27 @@ def test_a_design_beats_random_motions_and_says_what_it_will_show() -> None:
     Q = np.linalg.qr(made.base.matrix.T)[1].T
 
     def gain(motion):
-        Y = md.base_regressor(made.robot, *motion(t), base=made.base).reshape(-1, made.base.rank) @ Q
+        Y = (
+            md.base_regressor(made.robot, *motion(t), base=made.base).reshape(-1, made.base.rank)
+            @ Q
+        )
         return np.linalg.slogdet(Y.T @ Y / len(t))[1]
 
     assert gain(made.trajectory) == pytest.approx(made.logdet, abs=0.05)
     others = [gain(md.trajectory.fourier(robot, seed=seed, period=10.0)) for seed in range(10)]
     b = made.base.rank
-    assert np.exp((made.logdet - max(others)) / (2 * b)) > 1.5  # geometric mean of the standard deviations
+    assert (
+        np.exp((made.logdet - max(others)) / (2 * b)) > 1.5
+    )  # geometric mean of the standard deviations
 
 
 def test_predicted_errors_are_those_of_repeated_fits() -> None:
     robot = random_chain(5, "RRR", friction=("viscous", "coulomb"), rotor_inertia=True)
     robot = limited(robot, np.random.default_rng(0), effort=200.0)
     sigma = np.array([0.4, 0.1, 0.7])
-    made = md.excite(robot, 5.0, friction="own", rotor_inertia=None, noise=sigma, rate=100, time_limit=10)
+    made = md.excite(
+        robot, 5.0, friction="own", rotor_inertia=None, noise=sigma, rate=100, time_limit=10
+    )
     t = (np.arange(500) + 0.5) / 100
     Y = md.base_regressor(robot, *made.trajectory(t), base=made.base)
     W = (Y / sigma[:, None]).reshape(-1, made.base.rank)
@@ -234,9 +278,13 @@ def test_predicted_errors_are_those_of_repeated_fits() -> None:
     noise = rng.normal(size=(4000, W.shape[0]))
     found = noise @ np.linalg.pinv(W).T  # errors of weighted least squares
     np.testing.assert_allclose(made.std, found.std(axis=0), rtol=0.06)
-    np.testing.assert_allclose(made.relative_std, made.std / np.abs(made.base.values(robot.parameters)))
+    np.testing.assert_allclose(
+        made.relative_std, made.std / np.abs(made.base.values(robot.parameters))
+    )
     name = made.names[2]
-    assert made.seconds_for(float(made.relative_std[2]) / 2, name) == pytest.approx(4 * made.duration)
+    assert made.seconds_for(float(made.relative_std[2]) / 2, name) == pytest.approx(
+        4 * made.duration
+    )
 
 
 def test_a_second_motion_adds_to_what_is_known() -> None:
@@ -247,11 +295,21 @@ def test_a_second_motion_adds_to_what_is_known() -> None:
     assert second.names == first.names
     np.testing.assert_array_equal(second.sigma, first.sigma)
     t = (np.arange(2000) + 0.5) * 4.0 / 2000
-    W = md.base_regressor(robot, *second.trajectory(t), base=first.base).reshape(-1, first.base.rank) / 0.3
+    W = (
+        md.base_regressor(robot, *second.trajectory(t), base=first.base).reshape(
+            -1, first.base.rank
+        )
+        / 0.3
+    )
     together = np.linalg.inv(np.linalg.inv(first.covariance) + 400 / 2000 * W.T @ W)
-    np.testing.assert_allclose(second.covariance, together, rtol=1e-6, atol=1e-12 * np.abs(together).max())
+    np.testing.assert_allclose(
+        second.covariance, together, rtol=1e-6, atol=1e-12 * np.abs(together).max()
+    )
     L = np.linalg.qr(first.base.matrix.T)[1].T
-    worst = [np.linalg.eigvalsh(np.linalg.inv(L.T @ np.linalg.inv(C) @ L))[-1] for C in (first.covariance, together)]
+    worst = [
+        np.linalg.eigvalsh(np.linalg.inv(L.T @ np.linalg.inv(C) @ L))[-1]
+        for C in (first.covariance, together)
+    ]
     assert worst[1] < 0.5 * worst[0] * 0.999  # more than a repetition gives
     with pytest.raises(md.MinidynError, match="after 1"):
         md.excite(robot, 4.0, after="estimate.json")
@@ -283,12 +341,14 @@ def test_poses_are_kept_and_infeasible_problems_name_limit_joint_and_time() -> N
     made = md.excite(robot, 6.0, start=wrong, friction=(), time_limit=2)
     (notice,) = [n for n in made.notices if n.code == "excite.infeasible"]
     assert not made.feasible
-    assert notice.level == "act"
+    assert notice.level == "error"
     assert notice.data["limit"] == "position"
     assert notice.data["joint"] == "panda_joint4"
     assert 0.0 <= notice.data["time"] <= 6.0
     assert notice.data["share"] > 1.0
-    made = md.excite(robot, 6.0, start=start, limits={"effort": 5.0}, friction=(), time_limit=2)  # too weak to stand
+    made = md.excite(
+        robot, 6.0, start=start, limits={"effort": 5.0}, friction=(), time_limit=2
+    )  # too weak to stand
     (notice,) = [n for n in made.notices if n.code == "excite.infeasible"]
     assert notice.data["limit"] == "torque"
 
@@ -304,7 +364,9 @@ def test_a_search_that_is_ended_returns_the_best_so_far() -> None:
     made = md.excite("two_link", 8.0, progress=interrupt)
     assert made.feasible
     assert len(calls) == 30
-    assert [n.data["reason"] for n in made.notices if n.code == "excite.ended_early"] == ["interrupt"]
+    assert [n.data["reason"] for n in made.notices if n.code == "excite.ended_early"] == [
+        "interrupt"
+    ]
     begun = time.monotonic()
     made = md.excite("panda", 10.0, time_limit=0.2)
     assert made.feasible
@@ -324,7 +386,9 @@ def test_what_is_not_known_is_said() -> None:
     speeds = np.array([robot.joints[k].limits.velocity for k in robot.independent])
     assert np.all(np.abs(ddq).max(axis=0) <= speeds / 0.5 + 1e-9)
     made = md.excite("two_link", 6.0, time_limit=0.5)
-    assert {"excite.no_range", "excite.no_speed", "excite.no_effort"} <= {n.code for n in made.notices}
+    assert {"excite.no_range", "excite.no_speed", "excite.no_effort"} <= {
+        n.code for n in made.notices
+    }
 
 
 @pytest.mark.parametrize(
@@ -356,7 +420,9 @@ def test_loops_are_refused_and_followers_obey_their_limits() -> None:
 
     with pytest.raises(md.MinidynError, match="bar"):
         md.excite(looped_robot(), 5.0)
-    robot = next(r for r in map(robot_of_seed, range(200)) if any(j.follows for j in r.joints) and r.n == 2)
+    robot = next(
+        r for r in map(robot_of_seed, range(200)) if any(j.follows for j in r.joints) and r.n == 2
+    )
     rng = np.random.default_rng(0)
     robot = limited(robot, rng, 1e4)
     made = md.excite(robot, 5.0, friction="own", rotor_inertia=None, time_limit=2)
@@ -376,10 +442,14 @@ def test_several_runs_add_up_and_are_not_counted_twice() -> None:
     both = md.excite("two_link", 3.0, runs=2, **words)
     first, second = both.runs
     assert both.feasible
-    np.testing.assert_allclose(both.covariance, np.linalg.inv(first.information + second.information), rtol=1e-6)
+    np.testing.assert_allclose(
+        both.covariance, np.linalg.inv(first.information + second.information), rtol=1e-6
+    )
     np.testing.assert_allclose(first.covariance, np.linalg.inv(first.information), rtol=1e-6)
     assert np.any(first.trajectory(1.0)[0] != second.trajectory(1.0)[0])
-    third = md.excite("two_link", 3.0, after=[first, second], time_limit=1)  # the second knows of the first: once
+    third = md.excite(
+        "two_link", 3.0, after=[first, second], time_limit=1
+    )  # the second knows of the first: once
     total = first.information + second.information + third.information
     np.testing.assert_allclose(third.covariance, np.linalg.inv(total), rtol=1e-6)
     with pytest.raises(md.MinidynError, match="runs"):

@@ -1,4 +1,7 @@
-"""Logs read by workers of an executor: the same results to the last bit, whoever reads, dies or comes late."""
+"""Logs read by workers of an executor.
+
+The same results to the last bit, whoever reads, dies or comes late.
+"""
 
 import gc
 import json
@@ -41,7 +44,10 @@ identification = import_module("minidyn.identification.identify")
 
 
 class Shuffled(Executor):
-    """Runs what was sent, pickled there and back, in any order and late; tasks named `dies` fail so many times."""
+    """Runs what was sent, pickled there and back, in any order and late.
+
+    Tasks named `dies` fail so many times.
+    """
 
     def __init__(self, dies: int = 0) -> None:
         self.dies, self.names, self.lost = dies, [], 0
@@ -75,9 +81,15 @@ class Shuffled(Executor):
 def logs(tmp_path_factory) -> list[Path]:
     """Three files of one run each, one with a gap, one short; row groups of a window's length."""
     robot, folder = arm(), tmp_path_factory.mktemp("logs")
-    whole = [raw_log(robot, 60_000), raw_log(robot, 40_000, start=500.0, seed=1), raw_log(robot, 3000, seed=2)]
+    whole = [
+        raw_log(robot, 60_000),
+        raw_log(robot, 40_000, start=500.0, seed=1),
+        raw_log(robot, 3000, seed=2),
+    ]
     keep = np.r_[0:20_000, 20_400:40_000]
-    whole[1] = md.Recording(whole[1].t[keep], whole[1].q[keep], whole[1].tau[keep], joint_names=whole[1].joint_names)
+    whole[1] = md.Recording(
+        whole[1].t[keep], whole[1].q[keep], whole[1].tau[keep], joint_names=whole[1].joint_names
+    )
     paths = [folder / f"{name}.parquet" for name in "abc"]
     for path, one in zip(paths, whole):
         pq.write_table(pa.table(one._columns()), path, row_group_size=_GROUP)
@@ -114,6 +126,27 @@ class Far(Shuffled):
     __module__ = "distributed.somewhere"
 
 
+class Gone(Far):
+    """A cluster whose scheduler was killed: its client cancels what waits."""
+
+    __module__ = "distributed.somewhere"
+
+    def submit(self, fn, /, *args, **kwargs):
+        if self.names:
+            raise RuntimeError("cannot schedule new futures after shutdown")
+        self.names.append("first")
+        future: Future = Future()
+        future.cancel()
+        return future
+
+
+def test_a_scheduler_that_is_killed_is_named(logs, tmp_path) -> None:
+    for place, words in ((None, "with keep=FOLDER"), (tmp_path, f"goes on in {tmp_path}")):
+        with pytest.raises(md.MinidynError, match="the Dask scheduler no longer answers") as caught:
+            identified(logs, executor=Gone(), **({"keep": place} if place else {}))
+        assert words in str(caught.value)
+
+
 def test_clusters_get_two_chunks_a_task(logs, alone, monkeypatch) -> None:
     """The first ones apart: there must be some for everybody. No bit changes."""
     monkeypatch.setattr(engine, "_ALONE", 1)
@@ -147,7 +180,10 @@ def _paths_of(chunk, row, progress):
 
 
 def test_only_what_is_asked_for_is_unpacked(logs, monkeypatch) -> None:
-    """Of a row group no more batches than reach the last sample; pieces that show something begin where groups do."""
+    """Of a row group no more batches than reach the last sample.
+
+    Pieces that show something begin where groups do.
+    """
     log, read = md.read_recording(logs[0], arm(), lazy=True), list[int]()
     batches = pq.ParquetFile.iter_batches
 
@@ -160,8 +196,17 @@ def test_only_what_is_asked_for_is_unpacked(logs, monkeypatch) -> None:
     some = log[_GROUP + 100 : _GROUP + 400]
     assert sum(map(len, some.tiles(200))) == 300
     assert sum(read) == 400
-    assert [begin for _, begin, _ in log.spread(4, 300, quick=True).parts] == [0, _GROUP, 2 * _GROUP, 59_700]
-    assert [begin for _, begin, _ in log[:_GROUP].spread(3, 300, quick=True).parts] == [0, 8042, 16084]
+    assert [begin for _, begin, _ in log.spread(4, 300, quick=True).parts] == [
+        0,
+        _GROUP,
+        2 * _GROUP,
+        59_700,
+    ]
+    assert [begin for _, begin, _ in log[:_GROUP].spread(3, 300, quick=True).parts] == [
+        0,
+        8042,
+        16084,
+    ]
 
 
 def test_any_order_and_lost_workers_change_no_bit(logs, alone, monkeypatch, tmp_path) -> None:
@@ -206,11 +251,15 @@ def test_residuals_of_parts_are_those_of_the_whole(sizes) -> None:
         one.add(part, 2 * part)
         joined.join(one)
     for name in ("rmse", "bias", "autocorrelation", "outside", "ljung_box"):
-        np.testing.assert_allclose(getattr(joined, name), getattr(whole, name), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            getattr(joined, name), getattr(whole, name), rtol=1e-9, atol=1e-12
+        )
     np.testing.assert_array_equal(joined._tail, whole._tail)
 
 
-@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="the system does not count bytes that are read")
+@pytest.mark.skipif(
+    not Path("/proc/self/io").exists(), reason="the system does not count bytes that are read"
+)
 def test_only_columns_and_row_groups_that_are_needed_are_read(tmp_path) -> None:
     robot, path = arm(), tmp_path / "wide.parquet"
     columns = raw_log(robot, 40_000)._columns()
@@ -220,7 +269,10 @@ def test_only_columns_and_row_groups_that_are_needed_are_read(tmp_path) -> None:
     about = pq.ParquetFile(path).metadata
     groups = [about.row_group(k) for k in range(about.num_row_groups)]
     chunks = [[group.column(k) for k in range(group.num_columns)] for group in groups]
-    needed = [sum(c.total_compressed_size for c in some if "camera" not in c.path_in_schema) for some in chunks]
+    needed = [
+        sum(c.total_compressed_size for c in some if "camera" not in c.path_in_schema)
+        for some in chunks
+    ]
 
     def read() -> int:
         return int(Path("/proc/self/io").read_text().split("rchar:")[1].split()[0])
@@ -232,7 +284,9 @@ def test_only_columns_and_row_groups_that_are_needed_are_read(tmp_path) -> None:
     for part, least in ((log, sum(needed)), (log[30_000:], needed[-1])):
         before = read()
         assert sum(len(tile) for tile in part.tiles()) == len(part)
-        assert least <= read() - before < 1.1 * least + 100_000  # and the end of the file, which says what is where
+        assert (
+            least <= read() - before < 1.1 * least + 100_000
+        )  # and the end of the file, which says what is where
     assert path.stat().st_size > 2 * sum(needed)
 
 
@@ -257,7 +311,9 @@ def test_of_many_runs_some_settle_the_cutoff(tmp_path, monkeypatch) -> None:
     every = md.prepare(robot, log, cutoff=12.0)
     monkeypatch.setattr(on_disk, "_RUNS", 3)
     some = md.prepare(robot, log, cutoff=12.0)
-    assert [run.rate for run, _, _ in some.parts] == pytest.approx([run.rate for run, _, _ in every.parts], rel=1e-9)
+    assert [run.rate for run, _, _ in some.parts] == pytest.approx(
+        [run.rate for run, _, _ in every.parts], rel=1e-9
+    )
     np.testing.assert_allclose(some.load().ddq, every.load().ddq, rtol=1e-6, atol=1e-6)
     sent = md.prepare(robot, replace(log, engine=Engine(Shuffled())), cutoff=12.0)
     assert [run.rate for run, _, _ in sent.parts] == [run.rate for run, _, _ in some.parts]
@@ -284,7 +340,9 @@ def test_a_tree_of_triangles_is_that_of_all_rows(count) -> None:
         tree.add(triangles.Triangles((((0, 1, 2)),), 3, (triangles.triangle_of(one),), len(one)))
     found = tree.joined()
     whole = np.concatenate(rows)
-    np.testing.assert_allclose(found.factors[0].T @ found.factors[0], whole.T @ whole, atol=1e-12 * len(whole))
+    np.testing.assert_allclose(
+        found.factors[0].T @ found.factors[0], whole.T @ whole, atol=1e-12 * len(whole)
+    )
     assert found.samples == len(whole)
     assert len(tree.parts) == bin(count).count("1")
 
@@ -320,13 +378,21 @@ def test_a_file_that_breaks_while_it_is_read(logs, tmp_path) -> None:
 
 
 def test_a_file_that_vanishes_between_two_passes(two_links, tmp_path, monkeypatch) -> None:
-    """With on_error="skip" the work begins again without it: the result is that of the other files."""
-    robot, options = md.load("two_link"), {"friction": (), "rotor_inertia": False, "consistent": False}
+    """With on_error="skip" the work begins again without it.
+
+    The result is that of the other files.
+    """
+    robot, options = (
+        md.load("two_link"),
+        {"friction": (), "rotor_inertia": False, "consistent": False},
+    )
     copies = [tmp_path / Path(path).name for path in two_links]
     for copy, path in zip(copies, two_links):
         copy.write_bytes(Path(path).read_bytes())
     made = md.prepare(robot, md.read_recording(copies, robot, lazy=True), cutoff=12.0)
-    monkeypatch.setattr(spool._Chunk, "rows", lambda chunk, first, count: _again(chunk)[first : first + count])
+    monkeypatch.setattr(
+        spool._Chunk, "rows", lambda chunk, first, count: _again(chunk)[first : first + count]
+    )
     choose = identification.choose_friction
 
     def vanishing(*given, **options):
@@ -337,7 +403,9 @@ def test_a_file_that_vanishes_between_two_passes(two_links, tmp_path, monkeypatc
     found = md.identify(robot, made, **options, executor=Shuffled(), on_error="skip")
     left = [notice.data["files"] for notice in found.notices if notice.code == "recording.left_out"]
     assert left == [str(copies[1])]
-    rest = md.prepare(robot, md.read_recording([copies[0], copies[2]], robot, lazy=True), cutoff=12.0)
+    rest = md.prepare(
+        robot, md.read_recording([copies[0], copies[2]], robot, lazy=True), cutoff=12.0
+    )
     np.testing.assert_array_equal(found.beta, md.identify(robot, rest, **options).beta)
     copies[1].write_bytes(Path(two_links[1]).read_bytes())
     with pytest.raises(WorkerFailed, match=r"1\.parquet"):
@@ -364,7 +432,9 @@ def motion(samples: int, seed: int = 0) -> md.Recording:
     robot = robot.with_parameters(np.where(np.isnan(robot.parameters), 0.3, robot.parameters))
     t = np.arange(samples) * 0.005
     q, dq, ddq = md.trajectory.fourier(robot, seed=seed, speed=3.0)(t)
-    tau = md.inverse_dynamics(robot, q, dq, ddq) + 0.05 * np.random.default_rng(0).normal(size=q.shape)
+    tau = md.inverse_dynamics(robot, q, dq, ddq) + 0.05 * np.random.default_rng(0).normal(
+        size=q.shape
+    )
     return md.Recording(t, q, tau, dq, joint_names=robot.joint_names)
 
 
@@ -372,13 +442,18 @@ def motion(samples: int, seed: int = 0) -> md.Recording:
 def two_links(tmp_path_factory) -> list[str]:
     """Raw logs of two joints in two files, and one with a load."""
     folder, robot = tmp_path_factory.mktemp("two"), md.load("two_link")
-    made, known = [], robot.with_parameters(np.where(np.isnan(robot.parameters), 0.3, robot.parameters))
+    made, known = (
+        [],
+        robot.with_parameters(np.where(np.isnan(robot.parameters), 0.3, robot.parameters)),
+    )
     for number, true in enumerate(
         (known, known, md.Payload(0.0, [0.01, 0, 0, 0.01, 0, 0.01, 0.1, 0, 0, 1.0]).on(known))
     ):
         t = np.arange(6000) / 500
         q, dq, ddq = md.trajectory.fourier(robot, seed=number, speed=3.0)(t)
-        tau = md.inverse_dynamics(true, q, dq, ddq) + 0.05 * np.random.default_rng(number).normal(size=q.shape)
+        tau = md.inverse_dynamics(true, q, dq, ddq) + 0.05 * np.random.default_rng(number).normal(
+            size=q.shape
+        )
         made.append(str(folder / f"{number}.parquet"))
         columns = md.Recording(t, q, tau, joint_names=robot.joint_names)._columns()
         pq.write_table(pa.table(columns), made[-1], row_group_size=1500)
@@ -386,7 +461,10 @@ def two_links(tmp_path_factory) -> list[str]:
 
 
 def test_every_reader_of_logs_takes_an_executor(two_links, monkeypatch) -> None:
-    """Prepare, compare, payload and check: the same bits as in one process, and the work is done by tasks."""
+    """Prepare, compare, payload and check.
+
+    The same bits as in one process, and the work is done by tasks.
+    """
     monkeypatch.setattr(lazy, "CHUNK", 2000)
     robot, (fit, test, loaded) = md.load("two_link"), two_links
     terms = {"friction": (), "rotor_inertia": False, "consistent": (False,)}
@@ -394,20 +472,40 @@ def test_every_reader_of_logs_takes_an_executor(two_links, monkeypatch) -> None:
     found = []
     for executor in (None, Shuffled()):
         given = {"executor": executor}
-        logs = [md.read_recording([path], robot, lazy=True, executor=executor) for path in (fit, test, loaded)]
+        logs = [
+            md.read_recording([path], robot, lazy=True, executor=executor)
+            for path in (fit, test, loaded)
+        ]
         made = md.prepare(robot, logs[0], **given)
         compared = md.compare(robot, logs[0], logs[1], ["ols", "wls"], **terms, **given)
         payload = md.identify_payload(model, logs[2], **given)
         checked = md.check(robot, logs[0], fit=logs[1], **given)
         found.append(
             [made.load().ddq.tobytes(), made.info["cutoff"], made.notices]
-            + [(row.validation_error, row.fit_error, row.estimate.beta.tobytes()) for row in compared.rows]
-            + [compared.notices, payload.mass, payload.inertia.tobytes(), payload.notices, checked.to_json()]
+            + [
+                (row.validation_error, row.fit_error, row.estimate.beta.tobytes())
+                for row in compared.rows
+            ]
+            + [
+                compared.notices,
+                payload.mass,
+                payload.inertia.tobytes(),
+                payload.notices,
+                checked.to_json(),
+            ]
         )
     for one, two in zip(*found, strict=True):
         assert one == two
     names = executor.names
-    assert {"stretches_of", "thinned", "prepare_chunk", "triangles", "compared", "looked_at", "reversals"} <= set(names)
+    assert {
+        "stretches_of",
+        "thinned",
+        "prepare_chunk",
+        "triangles",
+        "compared",
+        "looked_at",
+        "reversals",
+    } <= set(names)
 
 
 class Killed(BaseException):
@@ -439,7 +537,10 @@ def test_a_study_says_who_reads_and_goes_on(two_links, tmp_path, monkeypatch) ->
     monkeypatch.setattr(run, "executor_of", executor_of)
     monkeypatch.setattr(identification, "choose_friction", choose_or_die)
     monkeypatch.setattr(spool._Chunk, "write", counted)
-    study, text = tmp_path / "study.toml", f'[robot]\nfile = "two_link"\n[identify]\nlogs = ["{two_links[0]}"]\n'
+    study, text = (
+        tmp_path / "study.toml",
+        f'[robot]\nfile = "two_link"\n[identify]\nlogs = ["{two_links[0]}"]\n',
+    )
     text += 'friction = ["offset"]\nconsistent = false\n'
     study.write_text("[study]\nworkers = 2\n" + text)
     with pytest.raises(Killed):
@@ -476,7 +577,10 @@ md.identify(robot, md.read_recording(logs, robot, lazy=True), **options)
 
 
 def test_a_driver_that_was_killed_goes_on(logs, alone, tmp_path, monkeypatch) -> None:
-    """What was prepared is not read again; other settings, and other contents of files, are other work."""
+    """What was prepared is not read again.
+
+    Other settings, and other contents of files, are other work.
+    """
     write, read, keep = spool._Chunk.write, [], tmp_path / "kept"
     (tmp_path / "task").write_bytes(pickle.dumps((arm(), logs, lazy.CHUNK, OWN | {"keep": keep})))
     ended = subprocess.run([sys.executable, "-c", _DRIVER, str(tmp_path / "task")], check=False)
@@ -515,13 +619,17 @@ def test_a_driver_that_was_killed_goes_on(logs, alone, tmp_path, monkeypatch) ->
 
 def test_a_task_has_one_processor(logs, monkeypatch) -> None:
     """What travels filters in its own thread, and reads files there, to the same bits."""
-    run, begin, end = md.prepare(arm(), md.read_recording(logs, arm(), lazy=True), cutoff=12.0).parts[2]
+    run, begin, end = md.prepare(
+        arm(), md.read_recording(logs, arm(), lazy=True), cutoff=12.0
+    ).parts[2]
     here = list(run.tiles(1 << 12, begin, end))
     sent, asked = pickle.loads(pickle.dumps(run)), []
     batches = pq.ParquetFile.iter_batches
     monkeypatch.setattr(on_disk, "ThreadPoolExecutor", None)
     monkeypatch.setattr(
-        pq.ParquetFile, "iter_batches", lambda *a, **k: asked.append(k["use_threads"]) or batches(*a, **k)
+        pq.ParquetFile,
+        "iter_batches",
+        lambda *a, **k: asked.append(k["use_threads"]) or batches(*a, **k),
     )
     with one_processor():
         there = list(sent.tiles(1 << 12, begin, end))
@@ -532,7 +640,14 @@ def test_a_task_has_one_processor(logs, monkeypatch) -> None:
 
 def test_columns_side_by_side() -> None:
     table = np.random.default_rng(0).normal(size=(50, 6))
-    for columns in (table.T, table[:, 1:4].T, table[::2].T, table.T[::-1], table[:, :1].T, table.astype("f4").T):
+    for columns in (
+        table.T,
+        table[:, 1:4].T,
+        table[::2].T,
+        table.T[::-1],
+        table[:, :1].T,
+        table.astype("f4").T,
+    ):
         made = side_by_side(list(columns))
         np.testing.assert_array_equal(made, np.column_stack(list(columns)))
         assert made.base is None
@@ -549,7 +664,10 @@ def test_hashes_of_work_are_those_of_every_process(logs, tmp_path) -> None:
 
 
 def test_every_verb_names_what_it_left_out(tmp_path) -> None:
-    """Whether it is fitted or tested, broken, gone or a pattern of nothing; where nothing is left, that is an error."""
+    """Whether it is fitted or tested, broken, gone or a pattern of nothing.
+
+    Where nothing is left, that is an error.
+    """
     (run, other), cut, nothing = (
         (tmp_path / f"{k}.parquet" for k in "ab"),
         tmp_path / "cut.parquet",
@@ -565,7 +683,10 @@ def test_every_verb_names_what_it_left_out(tmp_path) -> None:
     model = out / "estimate.json"
     for verb, left in (
         ([*fit, gone, nothing, *tests], {gone, cut, nothing}),
-        (["validate", model, cut, other, nothing], {gone, cut, nothing}),  # and what the model is without
+        (
+            ["validate", model, cut, other, nothing],
+            {gone, cut, nothing},
+        ),  # and what the model is without
         (["payload", model, other, cut], {cut}),
         (["compare", "two_link", run, *tests, "--methods", "ols", *quick[:3]], {cut, nothing}),
     ):
@@ -573,7 +694,9 @@ def test_every_verb_names_what_it_left_out(tmp_path) -> None:
         result = CliRunner().invoke(main, [*said, "--json"])
         assert result.exit_code == 4, result.output
         notices = json.loads(result.stdout)["notices"]
-        assert {one["data"]["files"] for one in notices if one["code"] == "recording.left_out"} == set(map(str, left))
+        assert {
+            one["data"]["files"] for one in notices if one["code"] == "recording.left_out"
+        } == set(map(str, left))
         if verb[0] in ("validate", "payload"):
             result = CliRunner().invoke(main, said)
             assert result.exit_code == 4
@@ -601,7 +724,9 @@ def test_workers_end_with_a_driver_that_is_killed(tmp_path) -> None:
     """One works, one waits; a pipe that both hold is closed when they are gone."""
     script = tmp_path / "driver.py"
     script.write_text(_DRIVER_WITH_WORKERS)
-    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True) as driver:
+    with subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, text=True
+    ) as driver:
         workers = [int(word) for word in driver.stdout.readline().split()]
         assert len(workers) == 2
         try:
@@ -635,7 +760,11 @@ def test_what_a_killed_driver_kept_is_swept(tmp_path, monkeypatch) -> None:
     assert all(path.stat().st_mode & 0o077 == 0 for path in kept)
     dead, machine = kept[0].name.split(".")[2], kept[0].name.split(".")[3][:4]
     other = "0000" if machine != "0000" else "ffff"
-    for name in (f".minidyn-work.1.{machine}00000000.tmp", f".minidyn-work.{dead}.{other}00000000.tmp", "minidyn-else"):
+    for name in (
+        f".minidyn-work.1.{machine}00000000.tmp",
+        f".minidyn-work.{dead}.{other}00000000.tmp",
+        "minidyn-else",
+    ):
         (tmp_path / name).mkdir()
     one, two = spool._Folder(), spool._Folder()
     assert not [path for path in kept if path.exists()]
@@ -659,11 +788,16 @@ class Killing(Executor):
 
 
 def fleet_of(paths, executor=None, **options) -> md.Fleet:
-    return md.identify_fleet("two_link", dict(zip("abc", paths)), executor, consistent=False, **OWN, **options)
+    return md.identify_fleet(
+        "two_link", dict(zip("abc", paths)), executor, consistent=False, **OWN, **options
+    )
 
 
 def assert_same_fleet(two_links, executor, kill, tmp_path) -> None:
-    """Compare the fleet that workers read, one of which is killed, with that of one process; leave a log out."""
+    """Compare the fleet that workers read, one of which is killed, with that of one process.
+
+    Leave a log out.
+    """
     expected = fleet_of(two_links)
     found = fleet_of(two_links, Killing(executor, kill))
     np.testing.assert_array_equal(found.model.beta, expected.model.beta)
@@ -673,7 +807,9 @@ def assert_same_fleet(two_links, executor, kill, tmp_path) -> None:
     cut.write_bytes(Path(two_links[1]).read_bytes()[:5000])
     with pytest.raises(md.MinidynError, match=r"robot 'b'.*cut\.parquet"):
         fleet_of([two_links[0], cut, two_links[2]], executor)
-    assert list(fleet_of([two_links[0], cut, two_links[2]], executor, on_error="skip").left_out) == ["b"]
+    assert list(
+        fleet_of([two_links[0], cut, two_links[2]], executor, on_error="skip").left_out
+    ) == ["b"]
 
 
 @pytest.mark.long
@@ -690,10 +826,20 @@ def test_a_fleet_by_processes_that_die(two_links, tmp_path) -> None:
 
 
 def test_a_dask_cluster_whose_workers_are_killed(logs, alone, two_links, tmp_path) -> None:
-    """A scheduler and workers, each a process, on the loopback address; one dies while chunks are prepared."""
-    distributed, workers = pytest.importorskip("distributed"), count(2, 3)  # of three, one dies of the fleet
+    """A scheduler and workers, each a process, on the loopback address.
+
+    One dies while chunks are prepared.
+    """
+    distributed, workers = (
+        pytest.importorskip("distributed"),
+        count(2, 3),
+    )  # of three, one dies of the fleet
     file = tmp_path / "scheduler.json"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONWARNINGS": "ignore"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "PYTHONWARNINGS": "ignore",
+    }
     alike = ["--scheduler-file", str(file), "--no-dashboard", "--host", "127.0.0.1"]
     kinds = [["scheduler", "--port", "0"], *[["worker", "--no-nanny", "--nthreads", "1"]] * workers]
     processes = [
@@ -738,7 +884,10 @@ def test_ray_runs_tasks(two_links) -> None:
         def submit(self, fn, /, *args, **kwargs):
             return ray.remote(lambda: fn(*args, **kwargs)).remote().future()
 
-    robot, options = md.load("two_link"), {"friction": (), "rotor_inertia": False, "consistent": False}
+    robot, options = (
+        md.load("two_link"),
+        {"friction": (), "rotor_inertia": False, "consistent": False},
+    )
     ray.init(num_cpus=2, include_dashboard=False, logging_level="error")
     try:
         found = md.identify(robot, two_links[:2], **options, executor=OnRay())

@@ -1,4 +1,7 @@
-"""Torque is the rate of momentum and a rest: filtered, momentum, energy and power forms hold on recordings."""
+"""Torque is the rate of momentum and a rest.
+
+Filtered, momentum, energy and power forms hold on recordings.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,9 @@ def motion(t: np.ndarray, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray
 
 def recorded(robot: Robot, t: np.ndarray, seed: int = 0) -> md.Recording:
     q, dq, ddq = motion(t, robot.n, seed)
-    return md.Recording(t, q, md.inverse_dynamics(robot, q, dq, ddq), dq, joint_names=robot.joint_names)
+    return md.Recording(
+        t, q, md.inverse_dynamics(robot, q, dq, ddq), dq, joint_names=robot.joint_names
+    )
 
 
 def smooth(robot: Robot) -> Robot:
@@ -50,7 +55,9 @@ def error(robot: Robot, dt: float, form: str, base: md.BaseMap | None = None) ->
 
 @pytest.mark.parametrize("z", [1e-6, 0.02, 1.0, 3.9, 4.1, 60.0])
 def test_cubics_pass_exactly(z: float) -> None:
-    """∫ is exact; so is the filter's answer to t³, whose closed form is a polynomial and a decaying exponential."""
+    """∫ is exact; so is the filter's answer to t³, whose closed form is a polynomial and a decaying
+    exponential.
+    """
     rng = np.random.default_rng(0)
     t = np.sort(rng.uniform(0, 1, 40))
     t -= t[0]
@@ -60,7 +67,9 @@ def test_cubics_pass_exactly(z: float) -> None:
     small = rate * t[-1] < 1e-2  # there the closed form cancels
     if small:
         expected = rate * t**4 / 4 - rate**2 * t**5 / 20
-    np.testing.assert_allclose(low_pass(t, t**3, rate), expected, rtol=1e-6 if small else 1e-9, atol=1e-13)
+    np.testing.assert_allclose(
+        low_pass(t, t**3, rate), expected, rtol=1e-6 if small else 1e-9, atol=1e-13
+    )
 
 
 def test_filter_of_a_sine_is_of_fourth_order() -> None:
@@ -68,7 +77,9 @@ def test_filter_of_a_sine_is_of_fourth_order() -> None:
     for dt in (0.02, 0.01, 0.005):
         t = np.arange(0, 2 + dt / 2, dt)
         a, w = 20.0, 9.0
-        exact = (a * a * np.sin(w * t) - a * w * np.cos(w * t) + a * w * np.exp(-a * t)) / (a * a + w * w)
+        exact = (a * a * np.sin(w * t) - a * w * np.cos(w * t) + a * w * np.exp(-a * t)) / (
+            a * a + w * w
+        )
         found.append(np.abs(low_pass(t, np.sin(w * t), a) - exact).max())
     assert found[0] / found[1] == pytest.approx(16, rel=0.15)
     assert found[1] / found[2] == pytest.approx(16, rel=0.1)
@@ -90,7 +101,9 @@ def test_identity_holds_with_fourth_order(seed: int, form: str) -> None:
     robot = smooth(robot_of_seed(seed))
     coarse, fine = error(robot, 0.005, form), error(robot, 0.0025, form)
     assert fine < 2e-5
-    assert coarse / fine > 13 or fine < 1e-12  # 8 were third order; a robot may be integrated exactly
+    assert (
+        coarse / fine > 13 or fine < 1e-12
+    )  # 8 were third order; a robot may be integrated exactly
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -103,14 +116,18 @@ def test_base_parameters_serve_as_well(name: str, form: str) -> None:
     base = md.base_parameters(robot)
     assert error(robot, 0.005, form, base) < 1e-5
     mlc = md.base_parameters(md.load("puma560"), method="mlc")
-    other = mlc.robot.with_parameters(np.random.default_rng(1).uniform(0.1, 1.0, len(mlc.robot.layout)))
+    other = mlc.robot.with_parameters(
+        np.random.default_rng(1).uniform(0.1, 1.0, len(mlc.robot.layout))
+    )
     assert error(other, 0.005, form, mlc) < 1e-5
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_coulomb_friction_costs_no_order(form: str) -> None:
     """Its column jumps, but the torque jumps with it and passes through the same operation."""
-    robot = md.load("two_link").with_drives(rotor_inertia=True, friction=("viscous", "coulomb", "offset"))
+    robot = md.load("two_link").with_drives(
+        rotor_inertia=True, friction=("viscous", "coulomb", "offset")
+    )
     robot = robot.with_parameters(np.nan_to_num(robot.parameters, nan=0.3))
     speeds = recorded(robot, np.arange(0.0, 1.005, 0.01)).dq
     assert speeds.min() < 0 < speeds.max()
@@ -130,7 +147,12 @@ def test_uneven_times() -> None:
 def test_shapes_and_start() -> None:
     robot = md.load("puma4")
     recording = recorded(robot, np.arange(0, 1.0005, 0.001))
-    shapes = {"filtered": (1001, 4), "power": (1001, 1), "momentum": (20, 4), "energy": (20, 1)}  # windows of 0.05 s
+    shapes = {
+        "filtered": (1001, 4),
+        "power": (1001, 1),
+        "momentum": (20, 4),
+        "energy": (20, 1),
+    }  # windows of 0.05 s
     for form, shape in shapes.items():
         Y, tau = md.filtered_regressor(robot, recording, CUTOFF, form=form)
         assert Y.shape == (*shape, 40)
@@ -156,8 +178,12 @@ def test_runs_are_kept_apart() -> None:
     for form in FORMS:
         Y, tau = md.filtered_regressor(robot, whole, CUTOFF, form=form)
         parts = [md.filtered_regressor(robot, part, CUTOFF, form=form) for part in (first, second)]
-        np.testing.assert_allclose(Y, np.concatenate([part[0] for part in parts]), rtol=1e-10, atol=1e-12)
-        np.testing.assert_allclose(tau, np.concatenate([part[1] for part in parts]), rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(
+            Y, np.concatenate([part[0] for part in parts]), rtol=1e-10, atol=1e-12
+        )
+        np.testing.assert_allclose(
+            tau, np.concatenate([part[1] for part in parts]), rtol=1e-10, atol=1e-12
+        )
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -1,4 +1,7 @@
-"""A fleet: what robots share, against dense least squares; its test, against Student's; who is found, and when."""
+"""A fleet: what robots share, against dense least squares; its test, against Student's.
+
+Who is found, and when.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,10 @@ def logs() -> tuple[md.Recording, ...]:
 
 @cache
 def members() -> tuple[Member, ...]:
-    return tuple(reduced(type_of(TWO), base_of(TWO), Logs(f"r{k}", (("", log),))) for k, log in enumerate(few()))
+    return tuple(
+        reduced(type_of(TWO), base_of(TWO), Logs(f"r{k}", (("", log),)))
+        for k, log in enumerate(few())
+    )
 
 
 def few() -> list[md.Recording]:
@@ -51,7 +57,9 @@ def rows_of(member: Member, log: md.Recording, base: md.BaseMap) -> tuple[np.nda
     return B / member.scale[:, None], np.asarray(log.tau) / member.scale
 
 
-def dense(base: md.BaseMap, split: Split, beta: np.ndarray) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def dense(
+    base: md.BaseMap, split: Split, beta: np.ndarray
+) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """(gain columns, base columns, right side) of each member, sample by sample."""
     made, shared = [], np.zeros(base.rank)
     shared[list(split.shared)] = beta[list(split.shared)]
@@ -71,7 +79,9 @@ def test_merged_triangles_are_one_large_least_squares_problem() -> None:
     R, z, _ = Joined(split, [(part.R, part.z) for part in parts], spread, np.zeros(4)).form
     m, b = len(split.own), base.rank
     rows, right = [], []
-    for k, (G, X, y) in enumerate(dense(base, split, beta)):  # unknowns: beta, then friction and gains of each
+    for k, (G, X, y) in enumerate(
+        dense(base, split, beta)
+    ):  # unknowns: beta, then friction and gains of each
         place, whole = b + k * (m + 2), np.zeros((len(y) + m + 2, b + 4 * (m + 2)))
         whole[: len(y), list(split.shared)] = X[:, split.shared]
         whole[: len(y), place : place + m] = X[:, split.own]
@@ -90,7 +100,9 @@ def test_merged_triangles_are_one_large_least_squares_problem() -> None:
 
 
 def test_a_cause_is_generalised_least_squares() -> None:
-    """Against the marginal covariance 1 + Σ s² c cᵀ of all samples' rows, the tested columns apart."""
+    """Against the marginal covariance 1 + Σ s² c cᵀ of all samples' rows, the tested columns
+    apart.
+    """
     base = base_of(TWO)
     split = Split.of(base)
     beta = base.matrix @ type_of(TWO).parameters * 1.02
@@ -98,7 +110,9 @@ def test_a_cause_is_generalised_least_squares() -> None:
     forms = [(np.eye(base.rank), np.zeros(base.rank))]
     fit = FleetFit(base, split, beta, Joined(split, forms, spread, np.zeros(1)), spread, gains, ())
     made = Comparison(fit, members(), np.ones(4, dtype=bool))
-    assert [cause.kind for cause in made.causes] == ["friction", "offset"] * 2 + ["gain"] * 2 + ["load"]
+    assert [cause.kind for cause in made.causes] == ["friction", "offset"] * 2 + ["gain"] * 2 + [
+        "load"
+    ]
     G, X, y = dense(base, split, beta)[2]
     bodies = deviations._bodies(base, None) @ made.directions
     every, weights = np.column_stack([X[:, split.own], G, X @ bodies]), []
@@ -128,7 +142,9 @@ def test_one_robot_against_the_others_is_students_test() -> None:
     rng, counts = np.random.default_rng(3), np.ones(7, dtype=bool)
     x, V = rng.normal(size=(2, 7)), np.full((2, 7), 0.3)
 
-    def chances(kinds: tuple[str, ...], V: np.ndarray, scale: tuple[float, float] = (1.0, 1.0)) -> np.ndarray:
+    def chances(
+        kinds: tuple[str, ...], V: np.ndarray, scale: tuple[float, float] = (1.0, 1.0)
+    ) -> np.ndarray:
         return others(x, V, counts, kinds, np.array(scale)).chance(slice(None), slice(None), x, V)
 
     for place in range(2):
@@ -137,7 +153,8 @@ def test_one_robot_against_the_others_is_students_test() -> None:
             t = (x[place, number] - rest.mean()) / (rest.std(ddof=1) * np.sqrt(1 + 1 / 6))
             found = chances(("gain", "load"), V)[place, number]
             assert found == pytest.approx(2 * stats.t.sf(abs(t), 5), rel=1e-9)
-    # joints of one kind are joined by their scatter: what variances a fit gives them all does not count
+    # joints of one kind are joined by their scatter: what variances a fit gives them all does not
+    # count
     alike = ("gain", "gain")
     first = chances(alike, V)
     assert not np.allclose(first, chances(("gain", "load"), V))
@@ -147,7 +164,9 @@ def test_one_robot_against_the_others_is_students_test() -> None:
 
 
 def test_chances_of_one_robot_together() -> None:
-    """Of independent tests Šidák's, of the same test twice its own, between them what simulated fleets show."""
+    """Of independent tests Šidák's, of the same test twice its own, between them what simulated
+    fleets show.
+    """
     some = np.array([1e-6, 0.004, 0.02, 0.3])
     for free in (2, 40):
         apart = Together(np.eye(3), ("friction", "gain", "load"), free)
@@ -161,7 +180,9 @@ def test_chances_of_one_robot_together() -> None:
     for _ in range(count(800, 8000)):
         x, V = root @ rng.normal(size=(5, size)), np.ones((5, size))
         found = others(x, V, np.ones(size, dtype=bool), kinds, np.ones(5))
-        alarms.append(together.chance(found.chance(slice(None), slice(None), x, V).min(axis=0)) < 0.05)
+        alarms.append(
+            together.chance(found.chance(slice(None), slice(None), x, V).min(axis=0)) < 0.05
+        )
     assert np.mean(alarms) == pytest.approx(0.05, abs=0.01)
 
 
@@ -182,7 +203,9 @@ def test_faults_are_found_named_and_kept(tmp_path: Path) -> None:
     assert len(found["arm2"]) == 1  # nothing else, beside it
     assert load.kind == "load"
     assert load.value == pytest.approx(1.0, abs=0.25)
-    assert {notice.data["robot"] for notice in fleet.notices if notice.code == "fleet.differs"} == set(found)
+    assert {
+        notice.data["robot"] for notice in fleet.notices if notice.code == "fleet.differs"
+    } == set(found)
     assert fleet.deviations[0] in (friction, load)
     assert "| arm5 |" in fleet.table()
     # links are those of all robots, deviations are true ones; the one with the load does not count
@@ -191,9 +214,10 @@ def test_faults_are_found_named_and_kept(tmp_path: Path) -> None:
     assert np.sqrt(np.mean(((fleet.model.beta - truth) / fleet.model.std)[rigid] ** 2)) < 2.0
     own = fleet.estimate("arm2").beta / fleet.model.beta
     assert own[fleet.model.names.index("Fc2")] > 1.15
-    assert [len([one for one in fleet.estimate(name).notices if one.code == "fleet.carries"]) for name in found] == [
-        int(parts[0].kind == "load") for parts in found.values()
-    ]
+    assert [
+        len([one for one in fleet.estimate(name).notices if one.code == "fleet.carries"])
+        for name in found
+    ] == [int(parts[0].kind == "load") for parts in found.values()]
     # saved and read again, every number is the same
     again = md.load_fleet(fleet.save(tmp_path / "out"))
     assert again.to_json() == fleet.to_json()
@@ -201,18 +225,28 @@ def test_faults_are_found_named_and_kept(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.estimate("arm2").beta, fleet.estimate("arm2").beta)
     assert again.table() == fleet.table()
     content = (tmp_path / "out" / "fleet.json").read_text()
-    for broken in (content.replace('"slope"', '"slopes"'), content[:400], "[]", content.replace('"arm5"', "5", 1)[:-9]):
+    for broken in (
+        content.replace('"slope"', '"slopes"'),
+        content[:400],
+        "[]",
+        content.replace('"arm5"', "5", 1)[:-9],
+    ):
         (tmp_path / "out" / "fleet.json").write_text(broken)
         with pytest.raises(md.MinidynError, match=r"fleet\.json"):
             md.load_fleet(tmp_path / "out")
 
 
 def test_a_load_is_not_taken_for_friction_of_all() -> None:
-    """One of the robots that are asked for friction carries 1 kg: a width of all was 0.38 rad/s, not 0.05."""
+    """One of the robots that are asked for friction carries 1 kg.
+
+    A width of all was 0.38 rad/s, not 0.05.
+    """
     rng, kind = np.random.default_rng(3), type_of(TWO).with_drives(sign_width=0.0)
     robots = {f"arm{k}": log_of(TWO, rng, motions=2) for k in range(5)}
     loaded = robots | {"arm9": log_of(TWO, rng, ("load", -1, 1.0), motions=2)}
-    found = [md.identify_fleet(kind, given, consistent=False).model.robot for given in (robots, loaded)]
+    found = [
+        md.identify_fleet(kind, given, consistent=False).model.robot for given in (robots, loaded)
+    ]
     widths, other = ([joint.drive.sign_width for joint in robot.joints] for robot in found)
     assert widths == other
     np.testing.assert_allclose(widths, 0.05, atol=0.02)
@@ -226,7 +260,9 @@ def test_one_robot_is_no_fleet() -> None:
 def test_times_of_raw_logs_are_taken_as_asked() -> None:
     log = logs()[0]
     jitter = 0.1 * np.median(np.diff(log.t)) * np.random.default_rng(0).uniform(-1, 1, len(log))
-    raw = Logs("r0", (("", md.Recording(log.t + jitter, log.q, log.tau, joint_names=log.joint_names)),))
+    raw = Logs(
+        "r0", (("", md.Recording(log.t + jitter, log.q, log.tau, joint_names=log.joint_names)),)
+    )
     for times, told in (("stamps", True), ("even", False)):
         found = reduced(type_of(TWO), base_of(TWO), raw, "stop", {"time": times})
         assert ("prepare.resampled" in [notice.code for notice in found.notices]) == told
@@ -241,7 +277,9 @@ OPTIONS = {"friction": TERMS, "sign_width": 0.05, "consistent": False}
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("logs")
     for k, log in enumerate(logs()):
-        md.Recording(log.t, log.q, log.tau, joint_names=log.joint_names).save(folder / f"arm{k}.parquet")
+        md.Recording(log.t, log.q, log.tau, joint_names=log.joint_names).save(
+            folder / f"arm{k}.parquet"
+        )
     return {f"arm{k}": folder / f"arm{k}.parquet" for k in range(4)}
 
 
@@ -269,12 +307,20 @@ def test_robots_that_fail_are_named(files: dict[str, Path], tmp_path: Path) -> N
 
 
 def test_of_a_robot_only_the_file_is_left_out(files: dict[str, Path], tmp_path: Path) -> None:
-    """Cut off, gone, broken in the middle; with workers the same bits; where it stops, nothing is taken from keep."""
+    """Cut off, gone, broken in the middle; with workers the same bits.
+
+    Where it stops, nothing is taken from keep.
+    """
     cut, broken = tmp_path / "cut.parquet", tmp_path / "broken.parquet"
     cut.write_bytes(files["arm1"].read_bytes()[:3000])
     whole = files["arm1"].read_bytes()
-    broken.write_bytes(whole[:4] + bytes(len(whole) // 2) + whole[4 + len(whole) // 2 :])  # its end can be read
-    logs = files | {"arm1": [files["arm1"], cut, tmp_path / "gone.csv"], "arm2": [broken, files["arm2"]]}
+    broken.write_bytes(
+        whole[:4] + bytes(len(whole) // 2) + whole[4 + len(whole) // 2 :]
+    )  # its end can be read
+    logs = files | {
+        "arm1": [files["arm1"], cut, tmp_path / "gone.csv"],
+        "arm2": [broken, files["arm2"]],
+    }
     keep = {"keep": tmp_path / "keep"}
     found = md.identify_fleet("two_link", logs, on_error="skip", **OPTIONS, **keep)
     assert not found.left_out
@@ -294,7 +340,9 @@ def test_a_fleet_that_was_killed_goes_on(
 ) -> None:
     made, read, deadly = reduced, [], 2
 
-    def counted(robot: md.Robot, base: md.BaseMap, logs: Logs, on_error: str, *more: None) -> Member:
+    def counted(
+        robot: md.Robot, base: md.BaseMap, logs: Logs, on_error: str, *more: None
+    ) -> Member:
         if len(read) == deadly:
             raise KeyboardInterrupt
         read.append(logs.name)
@@ -318,7 +366,9 @@ def test_a_fleet_that_was_killed_goes_on(
 
 def replaced(fleet: md.Fleet) -> md.Fleet:
     """The fleet without dates: those of files change with them."""
-    return replace(fleet, robots={name: replace(one, dates=("",)) for name, one in fleet.robots.items()})
+    return replace(
+        fleet, robots={name: replace(one, dates=("",)) for name, one in fleet.robots.items()}
+    )
 
 
 def test_friction_that_rises_from_day_to_day() -> None:
@@ -339,7 +389,9 @@ def test_friction_that_rises_from_day_to_day() -> None:
     y = rng.normal(size=(5, 1))
     slope, std, p = trend([datetime.date(2026, 1, 1 + int(day)) for day in x], y)
     known = stats.linregress(x, y[:, 0])
-    np.testing.assert_allclose([slope[0], std[0], p[0]], [known.slope, known.stderr, known.pvalue], rtol=1e-9)
+    np.testing.assert_allclose(
+        [slope[0], std[0], p[0]], [known.slope, known.stderr, known.pvalue], rtol=1e-9
+    )
 
 
 def test_dates_of_logs(tmp_path: Path) -> None:
@@ -358,13 +410,21 @@ def test_dates_of_logs(tmp_path: Path) -> None:
 
 
 def test_words() -> None:
-    assert Deviation("a", "friction", "elbow", 0.213, 0.01, 1e-4).text == "friction of joint 'elbow' +21 %"
-    assert Deviation("a", "offset", "rail", -0.213, 0.01, 1e-4, "N").text == "offset of joint 'rail' -0.21 N"
+    assert (
+        Deviation("a", "friction", "elbow", 0.213, 0.01, 1e-4).text
+        == "friction of joint 'elbow' +21 %"
+    )
+    assert (
+        Deviation("a", "offset", "rail", -0.213, 0.01, 1e-4, "N").text
+        == "offset of joint 'rail' -0.21 N"
+    )
     assert Deviation("a", "load", "", 1.04, 0.01, 1e-4).text == "load at the flange 1 kg"
 
 
 def test_logs_of_a_robot_may_lie_at_addresses(files: dict[str, Path]) -> None:
     """Several files of one robot: `file://` lost a slash."""
     two = [files[name] for name in ("arm0", "arm1")]
-    here, there = (open_logs("a", paths, type_of(TWO)) for paths in (two, [file.as_uri() for file in two]))
+    here, there = (
+        open_logs("a", paths, type_of(TWO)) for paths in (two, [file.as_uri() for file in two])
+    )
     assert [len(log) for _, log in there.dated] == [len(log) for _, log in here.dated]

@@ -1,4 +1,7 @@
-"""Joints that give way: torques against two masses on a spring, and stiffness found in logs where it was planted."""
+"""Joints that give way.
+
+Torques against two masses on a spring, and stiffness found in logs where it was planted.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,8 @@ Array = NDArray[np.float64]
 
 @pytest.mark.parametrize("seed", range(count(2, 20)))
 def test_links_on_springs_behind_encoders_of_links(seed: int) -> None:
-    # the link's motion is given, so that the drive's follows without integration: nothing is left out but what other
-    # friction than viscous does
+    # the link's motion is given, so that the drive's follows without integration: nothing is left
+    # out but what other friction than viscous does
     robot = driven(seed, ("two_link", "scara", "puma4")[seed % 3], coupled=True)
     values = np.array(robot.parameters)
     values[[c.index for own in robot.layout.drives for c in own if c.symbol in ("Fc", "Fo")]] = 0.0
@@ -46,7 +49,9 @@ def test_links_on_springs_behind_encoders_of_links(seed: int) -> None:
     found = Flexibility(robot, "link", 1.0 / k, 0.0 / k)
     log = md.Recording(t, q, truth, dq, ddq, robot.joint_names)
     np.testing.assert_allclose(found.torque(log), added, atol=1e-8 * np.abs(truth).max())
-    np.testing.assert_allclose(found.columns(log) @ (1.0 / k), added, atol=1e-6 * np.abs(added).max())
+    np.testing.assert_allclose(
+        found.columns(log) @ (1.0 / k), added, atol=1e-6 * np.abs(added).max()
+    )
 
 
 @pytest.mark.parametrize("seed", range(count(1, 12)))
@@ -68,7 +73,9 @@ def test_links_on_springs_behind_encoders_of_motors(seed: int) -> None:
     few = 1e-3 / k
     slopes = stiff.columns(log) @ few
     np.testing.assert_allclose(
-        slopes, Flexibility(robot, "motor", few, 0.0 / k).torque(log), atol=2e-3 * np.abs(slopes).max()
+        slopes,
+        Flexibility(robot, "motor", few, 0.0 / k).torque(log),
+        atol=2e-3 * np.abs(slopes).max(),
     )
 
 
@@ -91,8 +98,13 @@ def test_stiffness_is_found_and_the_error_falls(seed: int, side: str, tmp_path: 
     assert errors[1] < (0.6 if side == "motor" else 0.9) * errors[0]
     assert any(notice.code == "flexibility.found" for notice in found.notices)
     found.save(tmp_path / "estimate.json")
-    np.testing.assert_array_equal(load_estimate(tmp_path / "estimate.json").predict(test), found.predict(test))
-    assert any(notice.code == "export.flexibility" for notice in found.export(tmp_path / "robot.toml").notices)
+    np.testing.assert_array_equal(
+        load_estimate(tmp_path / "estimate.json").predict(test), found.predict(test)
+    )
+    assert any(
+        notice.code == "export.flexibility"
+        for notice in found.export(tmp_path / "robot.toml").notices
+    )
 
 
 @pytest.mark.parametrize("seed", range(count(1, 10)))
@@ -132,7 +144,9 @@ def test_from_the_shell_to_files_and_back(tmp_path: Path) -> None:
     found = load_estimate(tmp_path / "out" / "estimate.json")
     assert found.flexibility is not None
     assert found.flexibility.compliance.all()
-    rigid = md.base_regressor(found.robot, test.q, np.asarray(test.dq), np.asarray(test.ddq), base=found.base)
+    rigid = md.base_regressor(
+        found.robot, test.q, np.asarray(test.dq), np.asarray(test.ddq), base=found.base
+    )
     expected = rigid @ found.beta + found.flexibility.torque(test)
     np.testing.assert_allclose(found.predict(test), expected, atol=1e-9)
     assert "Joints that give way" in (tmp_path / "out" / "report.html").read_text()
@@ -153,7 +167,9 @@ def test_what_cannot_be_is_refused() -> None:
     for more in ({"method": "energy"}, {"friction_per": "log"}):
         with pytest.raises(Unsupported, match="flexibility"):
             md.identify(robot, log, flexibility="motor", **more)
-    still = md.Recording(log.t, np.repeat(log.q[::600], 600, axis=0), log.tau, joint_names=robot.joint_names)
+    still = md.Recording(
+        log.t, np.repeat(log.q[::600], 600, axis=0), log.tau, joint_names=robot.joint_names
+    )
     with pytest.raises(Unsupported, match="at rest"):
         md.identify(robot, still, flexibility="motor")
     follows = md.load("panda_hand")

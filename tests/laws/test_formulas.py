@@ -1,4 +1,6 @@
-"""Printed formulas are read again and must give the numbers of the functions they are formulas of."""
+"""Printed formulas are read again and must give the numbers of the functions they are formulas
+of.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,14 @@ from minidyn.errors import MinidynError, UnknownName, Unsupported
 from minidyn.model.geometry import Step
 from minidyn.model.parameters import STANDARD
 from minidyn.model.robot import Robot
-from robot_cases import FOUR_BAR, formula_robot, random_chain, random_state, relative_error, robot_of_seed
+from robot_cases import (
+    FOUR_BAR,
+    formula_robot,
+    random_chain,
+    random_state,
+    relative_error,
+    robot_of_seed,
+)
 
 PRECISE = 1e-10  # fifteen digits are printed
 FUNCTIONS = {
@@ -49,7 +58,9 @@ def given(what: str, at: dict[str, np.ndarray]) -> dict[str, float]:
 
 def state(robot: Robot, seed: int = 0) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
-    return {name: rng.uniform(-1.5, 1.5, robot.n) for name in ("q", "dq", "ddq", "dqr", "ddqr", "tau")}
+    return {
+        name: rng.uniform(-1.5, 1.5, robot.n) for name in ("q", "dq", "ddq", "dqr", "ddqr", "tau")
+    }
 
 
 def expected(robot: Robot, what: str, at: dict[str, np.ndarray]) -> list[np.ndarray]:
@@ -151,13 +162,17 @@ def test_relations_give_the_base_parameters(seed: int) -> None:
     assert {label.text for label in found.results[0].labels} == set(joined)
 
 
-@pytest.mark.parametrize("what", ["inertia_matrix", "inverse_dynamics", "regressor", "coriolis_matrix"])
+@pytest.mark.parametrize(
+    "what", ["inertia_matrix", "inverse_dynamics", "regressor", "coriolis_matrix"]
+)
 def test_a_robot_with_a_formula_for_a_joint(what: str) -> None:
     robot = formula_robot()
     at = state(robot)
     found = md.formulas(robot, what, digits=15)
     for reader in READERS.values():
-        assert_same(reader(found, found.values | given(what, at)), expected(robot, what, at), weight(robot))
+        assert_same(
+            reader(found, found.values | given(what, at)), expected(robot, what, at), weight(robot)
+        )
 
 
 def test_loops_that_are_solved_for_are_refused(tmp_path: Path) -> None:
@@ -197,22 +212,37 @@ def test_the_inertia_matrix_of_the_books() -> None:
 def test_sums_of_angles_of_parallel_axes() -> None:
     robot = md.Robot.from_mdh("RRR", alpha=[0, np.pi / 2, 0], a=[0, 0, 0.4])
     entry = md.formulas(robot, "inertia_matrix").entries["M11"]
-    for part in ("XX2 s2²", "YY2 c2²", "XX3 s23²", "2 XY3 c23 s23", "YY3 c23²", "2 MX3 a3 c2 c23", "M3 a3² c2²"):
+    for part in (
+        "XX2 s2²",
+        "YY2 c2²",
+        "XX3 s23²",
+        "2 XY3 c23 s23",
+        "YY3 c23²",
+        "2 MX3 a3 c2 c23",
+        "M3 a3² c2²",
+    ):
         assert part in entry
 
 
 def test_the_gravity_torques_of_the_books() -> None:
     robot = planar().with_parameters([0] * 6 + [0.2, 0, 0, 1.0] + [0] * 6 + [0.3, 0, 0, 2.0])
     text = md.formulas(robot, "gravity_torque", parameters="nonzero").text()
-    assert "tau1 = M2 a2 g c1 + MX1 g c1 + MX2 g c12\n" in text or "tau1 = MX1 g c1 + MX2 g c12 + M2 a2 g c1\n" in text
+    assert (
+        "tau1 = M2 a2 g c1 + MX1 g c1 + MX2 g c12\n" in text
+        or "tau1 = MX1 g c1 + MX2 g c12 + M2 a2 g c1\n" in text
+    )
     assert "tau2 = MX2 g c12\n" in text
 
 
 def test_names_of_minimal_combinations() -> None:
     robot = md.load("rx90")
-    latex = md.formulas(robot, "gravity_torque", base=md.base_parameters(robot, method="mlc")).latex()
+    latex = md.formulas(
+        robot, "gravity_torque", base=md.base_parameters(robot, method="mlc")
+    ).latex()
     assert r"(k_{2})_{x}" in latex
-    latex = md.formulas(robot, "inertia_matrix", base=md.base_parameters(robot, method="mlc")).latex()
+    latex = md.formulas(
+        robot, "inertia_matrix", base=md.base_parameters(robot, method="mlc")
+    ).latex()
     assert r"(U_{1})_{33}" in latex
     check_latex(latex)
 
@@ -230,15 +260,32 @@ def test_a_listing_names_the_links_quantities() -> None:
 @pytest.mark.parametrize("name", ["scara", "ur5e", "panda"])
 def test_lengths_without_a_symbol_get_one(name: str) -> None:
     robot = named_lengths(md.load(name))
-    steps = [step for joint in robot.joints for step in (*joint.before, *joint.after) if not step.is_turn]
+    steps = [
+        step for joint in robot.joints for step in (*joint.before, *joint.after) if not step.is_turn
+    ]
     assert steps
     assert all(dict(robot.symbols)[step.symbol] * step.factor == step.value for step in steps)
     assert {"scara": "a2", "ur5e": "d4", "panda": "a5"}[name] in dict(robot.symbols)
 
 
 def test_symbols_that_look_like_others_are_kept_apart() -> None:
-    robot = md.Robot.from_mdh("RRR", a=[0, 0.5, 0.4], parameters=np.arange(1.0, 31.0), gravity=[0, -9.81, 0])
-    for evil in ("c2", "q1", "g", "M2", "M11", "t1", "w3x", "Matrix", "x$^{2}$", "\\input{a}", "a b", "lambda"):
+    robot = md.Robot.from_mdh(
+        "RRR", a=[0, 0.5, 0.4], parameters=np.arange(1.0, 31.0), gravity=[0, -9.81, 0]
+    )
+    for evil in (
+        "c2",
+        "q1",
+        "g",
+        "M2",
+        "M11",
+        "t1",
+        "w3x",
+        "Matrix",
+        "x$^{2}$",
+        "\\input{a}",
+        "a b",
+        "lambda",
+    ):
         steps = ((), (Step("tx", 0.5, evil),), (Step("tx", 0.4, evil + "_"),))
         joints = tuple(replace(joint, before=before) for joint, before in zip(robot.joints, steps))
         odd = replace(robot, joints=joints, symbols=((evil, 0.5), (evil + "_", 0.4)))
@@ -251,7 +298,9 @@ def test_symbols_that_look_like_others_are_kept_apart() -> None:
                 assert_same(reader(found, found.values | given("inverse_dynamics", at)), wanted)
 
 
-@pytest.mark.parametrize("name", [*HOSTILE, "$x$", r"\end{document}", "a|b`c`", "# x", "'''\nimport os", "<script>"])
+@pytest.mark.parametrize(
+    "name", [*HOSTILE, "$x$", r"\end{document}", "a|b`c`", "# x", "'''\nimport os", "<script>"]
+)
 def test_foreign_names_are_shown_and_never_acted_upon(name: str) -> None:
     robot = planar()
     joints = tuple(replace(joint, name=f"{name}{k}") for k, joint in enumerate(robot.joints))
@@ -272,13 +321,19 @@ def test_foreign_names_are_shown_and_never_acted_upon(name: str) -> None:
     compile(found.sympy(), "formulas", "exec")
 
 
-@pytest.mark.skipif(not (shutil.which("pdflatex") or shutil.which("tectonic")), reason="no LaTeX here")
+@pytest.mark.skipif(
+    not (shutil.which("pdflatex") or shutil.which("tectonic")), reason="no LaTeX here"
+)
 @pytest.mark.parametrize("what", ["inertia_matrix", "inverse_dynamics", "relations"])
 def test_a_real_latex_compiles_it(what: str, tmp_path: Path) -> None:
     found = md.formulas(md.load("puma560"), what)
     found.save(tmp_path / "f.tex")
     tool = shutil.which("pdflatex")
-    command = [tool, "-interaction=nonstopmode", "-halt-on-error", "f.tex"] if tool else ["tectonic", "f.tex"]
+    command = (
+        [tool, "-interaction=nonstopmode", "-halt-on-error", "f.tex"]
+        if tool
+        else ["tectonic", "f.tex"]
+    )
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
 
 
@@ -303,7 +358,10 @@ def test_parameters_as_numbers_and_columns() -> None:
     at = state(robot)
     own = md.formulas(robot, "inertia_matrix", parameters="own", digits=15)
     assert not set(own.values) & {f"{symbol}{k}" for symbol in STANDARD for k in (1, 2)}
-    assert_same(read_text(own, own.values | given("inertia_matrix", at)), expected(robot, "inertia_matrix", at))
+    assert_same(
+        read_text(own, own.values | given("inertia_matrix", at)),
+        expected(robot, "inertia_matrix", at),
+    )
     few = md.formulas(robot, "regressor", columns=["M2", "MX2"])
     assert [label.text for label in few.results[0].labels] == ["Y1_M2", "Y1_MX2", "Y2_M2", "Y2_MX2"]
 
@@ -341,4 +399,6 @@ def test_random_state_is_used() -> None:
     found = md.formulas(robot, "inverse_dynamics", digits=15)
     for q, dq, ddq in zip(*random_state(robot, np.random.default_rng(1), 3)):
         values = found.values | state_values(q=q, dq=dq, ddq=ddq)
-        assert_same(read_text(found, values), [md.inverse_dynamics(robot, q, dq, ddq)], weight(robot))
+        assert_same(
+            read_text(found, values), [md.inverse_dynamics(robot, q, dq, ddq)], weight(robot)
+        )

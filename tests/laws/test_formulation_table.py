@@ -1,4 +1,7 @@
-"""Formulations side by side: every column counts a program or the paper's lines, and the winner is named."""
+"""Formulations side by side.
+
+Every column counts a program or the paper's lines, and the winner is named.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +29,13 @@ def test_every_column_is_a_count(found: FormulationCounts) -> None:
     base = md.base_parameters(robot)
     assert found.joints == "RRP"
     for k, number in enumerate(NUMBERS):
-        function = md.compile(robot, "inertia_matrix", base=base, formulation=number, parameters="argument").function
+        function = md.compile(
+            robot, "inertia_matrix", base=base, formulation=number, parameters="argument"
+        ).function
         assert found.counts["executed"][k] == (function.counts["mul"], function.counts["add"])
-        assert found.counts["generic"][k] == operation_count(robot, formulation=number, customised=False)
+        assert found.counts["generic"][k] == operation_count(
+            robot, formulation=number, customised=False
+        )
         assert found.counts["paper"][k] == (None if number == 6 else paper_count("RRP", number))
         raw, run = found.counts["customised"][k], found.counts["executed"][k]
         assert raw is not None
@@ -69,17 +76,30 @@ def test_the_claim_for_type_2_holds_on_paper_and_vanishes_in_programs() -> None:
 
 def test_shell(tmp_path) -> None:  # type: ignore[no-untyped-def]
     run = CliRunner().invoke
-    done = run(main, ["count", "two_link", "--formulation", "all", "--json", "--plot", str(tmp_path / "f.svg")])
+    done = run(
+        main,
+        ["count", "two_link", "--formulation", "all", "--json", "--plot", str(tmp_path / "f.svg")],
+    )
     assert done.exit_code == 0, done.output
     data = json.loads(done.stdout)
     assert set(data["formulations"]) == set("123456")
     assert data["best"]["executed"] in NUMBERS
     assert (tmp_path / "f.svg").stat().st_size > 1000
-    for form, word in (("table", "Formulation"), ("markdown", "| formulation |"), ("latex", r"\begin{tabular}")):
+    for form, word in (
+        ("table", "Formulation"),
+        ("markdown", "| formulation |"),
+        ("latex", r"\begin{tabular}"),
+    ):
         done = run(main, ["count", "two_link", "--formulation", "all", "--format", form])
         assert done.exit_code == 0
         assert word in done.stdout
-    for wrong in (["--formulation", "x"], ["--formulation", "all", "--generic"], ["--format", "latex"]):
+    for wrong in (
+        ["--formulation", "x"],
+        ["--formulation", "all", "--generic"],
+        ["--format", "latex"],
+    ):
         assert run(main, ["count", "two_link", *wrong]).exit_code == 2
     with pytest.raises(Unsupported, match="serial"):
-        formulation_counts(Robot.from_mdh("RRR", [0.0, 1.0, 1.0], [0.0, 0.3, 0.3], parent=[0, 1, 1]))
+        formulation_counts(
+            Robot.from_mdh("RRR", [0.0, 1.0, 1.0], [0.0, 0.3, 0.3], parent=[0, 1, 1])
+        )

@@ -1,4 +1,6 @@
-"""All formulations give the same inertia matrix, from whatever minimal set, though all else is unknown."""
+"""All formulations give the same inertia matrix, from whatever minimal set, though all else is
+unknown.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def test_formulations_agree_with_the_standard_matrix(seed: int) -> None:
     expected = functions.inertia_matrix(robot, q)
     chain = chain_at(mdh_rows(robot), [float(x) for x in q])
     bodies = composite_bodies(chain, _ten(robot))
-    by_moments = composite_moments(chain, [[*_moments_of_inertia(ten[:6]), *ten[6:]] for ten in _ten(robot)])
+    by_moments = composite_moments(
+        chain, [[*_moments_of_inertia(ten[:6]), *ten[6:]] for ten in _ten(robot)]
+    )
     for build in FORMULATIONS.values():
         assert relative_error(build(chain, bodies), expected) < 1e-12
         assert relative_error(build(chain, by_moments), expected) < 1e-12
@@ -59,11 +63,16 @@ def test_formulation_1_is_the_spatial_form(seed: int) -> None:
     bodies = composite_bodies(chain, _ten(robot))
     n = robot.n
     D = np.zeros((n, n))
-    axes = [np.array([0, 0, 1, 0, 0, 0] if joint.turning else [0, 0, 0, 0, 0, 1], dtype=float) for joint in chain]
+    axes = [
+        np.array([0, 0, 1, 0, 0, 0] if joint.turning else [0, 0, 0, 0, 0, 1], dtype=float)
+        for joint in chain
+    ]
     for i in range(n):
         XX, XY, XZ, YY, YZ, ZZ = bodies[i].J
         J = np.array([[XX, XY, XZ], [XY, YY, YZ], [XZ, YZ, ZZ]])
-        K = np.block([[J, _cross(bodies[i].c)], [_cross(bodies[i].c).T, bodies[i].mass * np.eye(3)]])
+        K = np.block(
+            [[J, _cross(bodies[i].c)], [_cross(bodies[i].c).T, bodies[i].mass * np.eye(3)]]
+        )
         wrench = K @ axes[i]
         force, moment = joint_wrench(chain[i], bodies[i])
         np.testing.assert_allclose(wrench, [*moment, *force], atol=1e-12)
@@ -96,12 +105,16 @@ def test_table_vii_needs_the_minimal_set_alone(seed: int) -> None:
     chain = chain_at(mdh_rows(robot), [float(x) for x in q])
     made = composites_of_set(chain, chain_constants, r, s)
     # rounding is that of the whole bodies, not of what remains of them
-    size = np.abs(robot.parameters).max() * (1 + max(abs(row.a) + abs(row.d) for row in mdh_rows(robot))) ** 2 / 1e3
+    size = (
+        np.abs(robot.parameters).max()
+        * (1 + max(abs(row.a) + abs(row.d) for row in mdh_rows(robot))) ** 2
+        / 1e3
+    )
     expected = functions.inertia_matrix(robot, q)
     for build in (set_formulation_1, set_formulation_2):
-        assert np.abs(np.array(build(chain, chain_constants, made, r, s)) - expected).max() < 1e-12 * max(
-            size, np.abs(expected).max()
-        )
+        assert np.abs(
+            np.array(build(chain, chain_constants, made, r, s)) - expected
+        ).max() < 1e-12 * max(size, np.abs(expected).max())
 
 
 def _in_the_set(robot: Robot, i: int, c: Constants, r: int, s: int) -> Combinations:
@@ -118,7 +131,9 @@ def _in_the_set(robot: Robot, i: int, c: Constants, r: int, s: int) -> Combinati
     if i < r:
         return Combinations(mass=c.mass)
     chain = chain_at(mdh_rows(robot), [0.0] * robot.n)
-    u = composites_of_set(chain, [Combinations(0.0, [0.0] * 3, (0.0,) * 4, 0.0, (0.0, 0.0))] * robot.n, r, s).axis[i]
+    u = composites_of_set(
+        chain, [Combinations(0.0, [0.0] * 3, (0.0,) * 4, 0.0, (0.0, 0.0))] * robot.n, r, s
+    ).axis[i]
     assert u is not None
     kappa = -u[1] * kx + u[0] * ky, -u[2] * (u[0] * kx + u[1] * ky) + (1 - u[2] ** 2) * kz
     return Combinations(mass=c.mass, kappa=kappa if role.sigma else (0.0, 0.0))
@@ -169,11 +184,20 @@ def test_public_functions_take_any_map(seed: int) -> None:
         M = minimal_functions.inertia_matrix(unknown, q, **given)
         assert relative_error(M, functions.inertia_matrix(robot, q)) < 1e-10
         tau = functions.inverse_dynamics(robot, q, dq, ddq)
-        assert relative_error(minimal_functions.inverse_dynamics(unknown, q, dq, ddq, **given), tau) < 1e-10
+        assert (
+            relative_error(minimal_functions.inverse_dynamics(unknown, q, dq, ddq, **given), tau)
+            < 1e-10
+        )
         g = functions.gravity_torque(robot, q)
-        assert np.abs(minimal_functions.gravity_torque(unknown, q, **given) - g).max() < 1e-10 * np.abs(tau).max()
+        assert (
+            np.abs(minimal_functions.gravity_torque(unknown, q, **given) - g).max()
+            < 1e-10 * np.abs(tau).max()
+        )
         C = functions.coriolis_matrix(robot, q, dq)
-        assert np.abs(minimal_functions.coriolis_matrix(unknown, q, dq, **given) - C).max() < 1e-10 * np.abs(tau).max()
+        assert (
+            np.abs(minimal_functions.coriolis_matrix(unknown, q, dq, **given) - C).max()
+            < 1e-10 * np.abs(tau).max()
+        )
 
 
 def test_drives_other_frames_and_trees() -> None:
@@ -198,7 +222,9 @@ def test_each_formulation_through_the_public_door() -> None:
         base = md.base_parameters(robot, method="mlc")
         M = minimal_functions.inertia_matrix(robot, q, base=base, formulation=number)
         assert relative_error(M, expected) < 1e-12
-    assert relative_error(minimal_functions.inertia_matrix(robot, q, formulation=2), expected) < 1e-12
+    assert (
+        relative_error(minimal_functions.inertia_matrix(robot, q, formulation=2), expected) < 1e-12
+    )
     assert relative_error(minimal_functions.inertia_matrix(robot, q), expected) < 1e-15
 
 

@@ -1,4 +1,7 @@
-"""Drive terms against their formulas in plain NumPy: in every function and target, in files, among base parameters."""
+"""Drive terms against their formulas in plain NumPy.
+
+In every function and target, in files, among base parameters.
+"""
 
 from __future__ import annotations
 
@@ -72,9 +75,10 @@ def coupling(robot: md.Robot) -> np.ndarray:
 
 
 def drive_loads(robot: md.Robot, q: np.ndarray, dq: np.ndarray, ddq: np.ndarray) -> np.ndarray:
-    """What each joint carries: independent ones what the robot needs but for rotors that can be told from links.
+    """What each joint carries.
 
-    Followers, and all joints where a follower has part in a coupling, what hangs on them at rest.
+    Independent ones what the robot needs but for rotors that can be told from links. Followers, and
+    all joints where a follower has part in a coupling, what hangs on them at rest.
     """
     indices = {joint.name: k for k, joint in enumerate(robot.joints)}
     follow = {joint.name for joint in robot.joints if joint.follows is not None}
@@ -82,13 +86,19 @@ def drive_loads(robot: md.Robot, q: np.ndarray, dq: np.ndarray, ddq: np.ndarray)
     found, bare = np.zeros((len(q), len(robot.joints))), robot.with_drives(False, ())
     if follow:
         free = replace(bare, joints=tuple(replace(joint, follows=None) for joint in bare.joints))
-        alone = md.gravity_torque(free, all_joints(robot, q, True)[:, [indices[name] for name in free.joint_names]])
+        alone = md.gravity_torque(
+            free, all_joints(robot, q, True)[:, [indices[name] for name in free.joint_names]]
+        )
         for name in follow:
             found[:, indices[name]] = alone[:, free.joint_names.index(name)]
     if any(len(names) > 1 and names & follow for names in turned):
         carried = md.gravity_torque(bare, q)
     else:
-        own = [column for column in robot.layout.columns if column.is_inertial or column.symbol in ("Ia", "Ja")]
+        own = [
+            column
+            for column in robot.layout.columns
+            if column.is_inertial or column.symbol in ("Ia", "Ja")
+        ]
         Y = md.regressor(robot, *np.random.default_rng(5).normal(size=(3, 3 * len(own), robot.n)))
         Y = Y[..., [column.index for column in own]].reshape(-1, len(own))
         Y = Y / np.maximum(np.linalg.norm(Y, axis=0), 1e-300)
@@ -104,10 +114,16 @@ def drive_loads(robot: md.Robot, q: np.ndarray, dq: np.ndarray, ddq: np.ndarray)
     return found
 
 
-def plain_drive_torque(robot: md.Robot, q: np.ndarray, dq: np.ndarray, ddq: np.ndarray) -> np.ndarray:
+def plain_drive_torque(
+    robot: md.Robot, q: np.ndarray, dq: np.ndarray, ddq: np.ndarray
+) -> np.ndarray:
     """The torque of all drives by the formulas of `minidyn.model.drives`, in NumPy alone."""
     count = len(robot.joints)
-    Q, V, A = all_joints(robot, q, True), all_joints(robot, dq, False), all_joints(robot, ddq, False)
+    Q, V, A = (
+        all_joints(robot, q, True),
+        all_joints(robot, dq, False),
+        all_joints(robot, ddq, False),
+    )
     G = all_joints(robot, np.eye(robot.n), False).T
     C = coupling(robot)
     load = np.abs(drive_loads(robot, q, dq, ddq) @ np.linalg.inv(C))
@@ -166,7 +182,9 @@ def test_every_function_has_the_terms_of_the_formulas(seed, width) -> None:
     expected = md.inverse_dynamics(bare, q, dq, ddq) + plain_drive_torque(robot, q, dq, ddq)
     size = np.abs(expected).max()
     np.testing.assert_allclose(md.inverse_dynamics(robot, q, dq, ddq), expected, atol=1e-11 * size)
-    np.testing.assert_allclose(md.inverse_dynamics(robot, q, dq, ddq, robot.parameters), expected, atol=1e-11 * size)
+    np.testing.assert_allclose(
+        md.inverse_dynamics(robot, q, dq, ddq, robot.parameters), expected, atol=1e-11 * size
+    )
     Y = md.regressor(robot, q, dq, ddq)
     np.testing.assert_allclose(Y @ robot.parameters, expected, atol=1e-11 * size)
     Y_lagrange = md.regressor(robot, q, dq, ddq, form="lagrange")
@@ -200,7 +218,8 @@ def test_momentum_and_energy_balance_with_every_term() -> None:
     np.testing.assert_allclose(
         W @ robot.parameters, np.einsum("kij,kj->ki", md.inertia_matrix(robot, q), dq), atol=1e-9
     )
-    # drive terms other than inertias are forces: they stand in the rest as in the torque at no acceleration
+    # drive terms other than inertias are forces: they stand in the rest as in the torque at no
+    # acceleration
     friction = [c.index for c in robot.layout.columns if c.is_friction and c.symbol != "Fl"]
     Y = md.regressor(robot, q, dq, 0 * dq)
     np.testing.assert_allclose(rest[..., friction], Y[..., friction], atol=1e-12)
@@ -209,7 +228,9 @@ def test_momentum_and_energy_balance_with_every_term() -> None:
     for column in robot.layout.columns:
         if column.symbol == "Fl":
             sign = rest[..., robot.layout.index(f"Fc{column.joint + 1}")]
-            np.testing.assert_allclose(rest[..., column.index], weight[:, [column.joint]] * sign, atol=1e-9)
+            np.testing.assert_allclose(
+                rest[..., column.index], weight[:, [column.joint]] * sign, atol=1e-9
+            )
 
 
 @needs_gcc
@@ -220,10 +241,15 @@ def test_generated_code(tmp_path) -> None:
     kernel = md.compile(robot, "inverse_dynamics")
     scope: dict[str, object] = {}
     exec(kernel.source("python"), scope)  # noqa: S102
-    np.testing.assert_allclose(scope["inverse_dynamics"](q, dq, ddq), expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        scope["inverse_dynamics"](q, dq, ddq), expected, rtol=1e-9, atol=1e-12
+    )
     (tmp_path / "f.c").write_text(kernel.source("c"), encoding="utf-8")
     subprocess.run(
-        ["gcc", *STRICT, "-shared", "-fPIC", "f.c", "-o", "f.so", "-lm"], cwd=tmp_path, check=True, capture_output=True
+        ["gcc", *STRICT, "-shared", "-fPIC", "f.c", "-o", "f.so", "-lm"],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
     )
     library = ctypes.CDLL(str(tmp_path / "f.so"))
     run = getattr(library, source_name(robot, kernel.function))
@@ -253,7 +279,8 @@ def test_files_keep_every_term(seed, tmp_path) -> None:
 
 def test_values_of_the_drive_table(tmp_path) -> None:
     text = (
-        '[[joint]]\ntype = "prismatic"\ndrive = { viscous = 2.0, sqrt = 0.5, stribeck_speed = 0.3, %s }\n'
+        '[[joint]]\ntype = "prismatic"\n'
+        "drive = { viscous = 2.0, sqrt = 0.5, stribeck_speed = 0.3, %s }\n"
         "[[link]]\nname = 'link1'\nmass = 1.0\n"
     )
     path = tmp_path / "slide.toml"
@@ -262,7 +289,9 @@ def test_values_of_the_drive_table(tmp_path) -> None:
     assert robot.parameter_names[10:] == ("Fv1", "Fs1", "Fr1")
     assert robot.joints[0].drive.stribeck_speed == 0.3
     tau = md.inverse_dynamics(robot, [0.0], [0.04], [0.0]) - md.gravity_torque(robot, [0.0])
-    np.testing.assert_allclose(tau, 2.0 * 0.04 + 0.5 * 0.2 + 1.5 / (1 + (0.04 / 0.3) ** 2), rtol=1e-12)
+    np.testing.assert_allclose(
+        tau, 2.0 * 0.04 + 0.5 * 0.2 + 1.5 / (1 + (0.04 / 0.3) ** 2), rtol=1e-12
+    )
     for wrong, what in (("own_viscous = 1.0", "coupling"), ("counterbalance_sin = 1.0", "angle")):
         path.write_text(text % wrong)
         with pytest.raises(DescriptionError, match=what):
@@ -304,11 +333,14 @@ def test_dissipative_terms_take_power() -> None:
 
 
 @pytest.mark.parametrize("seed", range(count(3, 30)))
-@pytest.mark.parametrize("apart", [("curve_low", "curve_high"), ("stribeck", "sqrt", "quadratic", "cubic")])
+@pytest.mark.parametrize(
+    "apart", [("curve_low", "curve_high"), ("stribeck", "sqrt", "quadratic", "cubic")]
+)
 def test_base_parameters_by_every_method(seed, apart) -> None:
     """Exact, numeric and sixty-digit ranks agree, and the base model has the torques.
 
-    All smooth functions of one speed at once are too alike for double precision: some are left apart.
+    All smooth functions of one speed at once are too alike for double precision: some are left
+    apart.
     """
     robot = driven_tree(seed, width=0.0, terms=tuple(term for term in EVERY if term not in apart))
     exact = md.base_parameters(robot)
@@ -330,7 +362,11 @@ def test_what_terms_share() -> None:
     upright = md.Robot.from_mdh("R", gravity=(0, 0, -9.81))
     assert md.base_parameters(upright).rank == 1
     assert md.base_parameters(upright.with_drives(friction="counterbalance")).rank == 3
-    assert md.base_parameters(upright.with_drives(friction=("coulomb", "load"))).kept == ("ZZ1", "Fc1", "Fl1")
+    assert md.base_parameters(upright.with_drives(friction=("coulomb", "load"))).kept == (
+        "ZZ1",
+        "Fc1",
+        "Fl1",
+    )
     lift = md.Robot.from_mdh("P", gravity=(0, 0, -9.81)).with_drives(friction=("coulomb", "load"))
     assert md.base_parameters(lift).kept == ("M1", "Fc1", "Fl1")
     for method in ("mlc", "rules+qr"):
@@ -343,7 +379,10 @@ def test_what_terms_share() -> None:
 
 
 def test_a_wrist_of_sixty_one() -> None:
-    """Joint 6's drive turns with joint 5 too: with its own inertia and friction 61 parameters show, as published."""
+    """Joint 6's drive turns with joint 5 too.
+
+    With its own inertia and friction 61 parameters show, as published.
+    """
     robot = md.load("ur10e").with_drives(True, PLAIN)
     names = robot.joint_names
     assert md.base_parameters(robot).rank == 58
@@ -359,7 +398,9 @@ def test_loads_follow_the_parameters() -> None:
     values[friction] = 0.1
     robot = robot.with_parameters(values)
     q, dq, _ = states(robot, 5)
-    light, heavy = (md.inverse_dynamics(robot, q, dq, 0 * q, factor * values) for factor in (1.0, 2.0))
+    light, heavy = (
+        md.inverse_dynamics(robot, q, dq, 0 * q, factor * values) for factor in (1.0, 2.0)
+    )
     bare = robot.with_drives(friction=())
     rigid = md.inverse_dynamics(bare, q, dq, 0 * q)
     np.testing.assert_allclose(heavy - 2 * rigid, 4 * (light - rigid), atol=1e-9)
@@ -376,7 +417,9 @@ def test_what_cannot_be_meant() -> None:
         robot.with_drives(stribeck_speed=-1.0)
 
 
-def rubbing(terms: tuple[str, ...], sizes: dict[str, float], name: str = "ur10e", **options: object) -> md.Robot:
+def rubbing(
+    terms: tuple[str, ...], sizes: dict[str, float], name: str = "ur10e", **options: object
+) -> md.Robot:
     """Return a built-in robot with these terms, each of one size on all joints."""
     robot = md.load(name).with_drives(True, terms, **options)
     values = robot.parameters.copy()
@@ -386,16 +429,27 @@ def rubbing(terms: tuple[str, ...], sizes: dict[str, float], name: str = "ur10e"
     return robot.with_parameters(values)
 
 
-def log(robot: md.Robot, seed: int, noise: float = 0.0, samples: int = 3000, speed: float = 1.5) -> md.Recording:
+def log(
+    robot: md.Robot, seed: int, noise: float = 0.0, samples: int = 3000, speed: float = 1.5
+) -> md.Recording:
     t = np.linspace(0, 24, samples)
     q, dq, ddq = md.trajectory.fourier(robot, seed=seed, speed=speed)(t)
     tau = md.inverse_dynamics(robot, q, dq, ddq)
-    tau = tau + noise * np.random.default_rng(seed).normal(size=tau.shape) * np.sqrt(np.mean(tau**2, axis=0))
+    tau = tau + noise * np.random.default_rng(seed).normal(size=tau.shape) * np.sqrt(
+        np.mean(tau**2, axis=0)
+    )
     return md.Recording(t, q, tau, dq, ddq, robot.joint_names)
 
 
 @pytest.mark.parametrize(
-    "terms", [("load",), ("sqrt", "asymmetric"), ("stribeck",), ("spring", "quadratic", "cubic"), ("curve",)]
+    "terms",
+    [
+        ("load",),
+        ("sqrt", "asymmetric"),
+        ("stribeck",),
+        ("spring", "quadratic", "cubic"),
+        ("curve",),
+    ],
 )
 def test_values_of_terms_are_found(terms) -> None:
     """From exact torques, with the terms and widths named, parameters and torques come back."""
@@ -406,12 +460,16 @@ def test_values_of_terms_are_found(terms) -> None:
     assert md.validate(estimate, other).relative_error < (2e-3 if "load" in terms else 1e-6)
     for name, value in zip(estimate.names, estimate.beta):
         if name in truth.parameter_names and name[:2] in FRICTION.values():
-            np.testing.assert_allclose(value, truth.parameters[truth.layout.index(name)], rtol=0.02, atol=5e-3)
+            np.testing.assert_allclose(
+                value, truth.parameters[truth.layout.index(name)], rtol=0.02, atol=5e-3
+            )
 
 
 def test_terms_are_chosen_where_they_are_and_not_elsewhere() -> None:
     plain = rubbing(PLAIN, {"Fc": 4.0, "Fv": 3.0, "Fo": 0.3, "Ia": 0.3}, sign_width=0.05)
-    rich = rubbing((*PLAIN, "load"), {"Fc": 4.0, "Fv": 3.0, "Fo": 0.3, "Fl": 0.15, "Ia": 0.3}, sign_width=0.05)
+    rich = rubbing(
+        (*PLAIN, "load"), {"Fc": 4.0, "Fv": 3.0, "Fo": 0.3, "Fl": 0.15, "Ia": 0.3}, sign_width=0.05
+    )
     described = md.load("ur10e").with_drives(True)
     for truth, added in ((plain, ()), (rich, ("load",))):
         estimate = md.identify(described, log(truth, 3, noise=0.02), friction="auto")
@@ -419,7 +477,9 @@ def test_terms_are_chosen_where_they_are_and_not_elsewhere() -> None:
         assert "friction.chosen" in {notice.code for notice in estimate.notices}
         tried = estimate.settings["friction_tried"]
         assert {"with", "added", "error", "gain", "uncertainty", "taken"} == set(tried[0])
-        assert [tuple(entry["added"]) for entry in tried if entry["taken"]] == [(term,) for term in added]
+        assert [tuple(entry["added"]) for entry in tried if entry["taken"]] == [
+            (term,) for term in added
+        ]
         assert estimate.certificate.everywhere
         validation = md.validate(estimate, log(truth, 4))
         assert validation.relative_error < 0.02
@@ -427,7 +487,9 @@ def test_terms_are_chosen_where_they_are_and_not_elsewhere() -> None:
 
 @pytest.mark.parametrize("term", ["load", "ripple1"])
 def test_the_right_terms_by_name_are_as_good_as_chosen_ones(term) -> None:
-    """Widths are chosen with the friction of the load, and waves of gears do not ask for another low-pass."""
+    """Widths are chosen with the friction of the load, and waves of gears do not ask for another
+    low-pass.
+    """
     orders = {"ripple_order": [60, 70, 80, 90, 100, 110]} if term == "ripple1" else {}
     truth, t = md.load("ur10e").with_drives(True, (*PLAIN, term), **orders), np.arange(6000) / 250
     sizes = {"Ia": 0.3, "Fv": 4.0, "Fc": 4.0, "Fo": 0.4, "Fl": 0.1, "Wa": 2.0, "Wb": 1.0}
@@ -437,41 +499,68 @@ def test_the_right_terms_by_name_are_as_good_as_chosen_ones(term) -> None:
             values[column.index] = sizes.get(column.symbol, 0.4) * 0.75**column.joint
     q, dq, ddq = md.trajectory.fourier(truth, seed=1)(t)
     tau = md.inverse_dynamics(truth := truth.with_parameters(values), q, dq, ddq)
-    noisy = tau + 0.01 * np.random.default_rng(51).normal(size=tau.shape) * np.sqrt(np.mean(tau**2, axis=0))
+    noisy = tau + 0.01 * np.random.default_rng(51).normal(size=tau.shape) * np.sqrt(
+        np.mean(tau**2, axis=0)
+    )
     raw = md.Recording(t, np.round(q / 2e-5) * 2e-5, noisy, joint_names=truth.joint_names)
     robot, exact = md.load("ur10e").with_drives(True, **orders), log(truth, 4, speed=1.0)
-    found = [md.identify(robot, raw, friction=terms, consistent=False) for terms in ("auto", (*PLAIN, term))]
-    chosen, named = (float(np.sqrt(np.mean((exact.tau - one.predict(exact)) ** 2))) for one in found)
+    found = [
+        md.identify(robot, raw, friction=terms, consistent=False)
+        for terms in ("auto", (*PLAIN, term))
+    ]
+    chosen, named = (
+        float(np.sqrt(np.mean((exact.tau - one.predict(exact)) ** 2))) for one in found
+    )
     assert named < 1.1 * chosen
 
 
 def test_friction_that_falls_during_a_log_is_taken_off() -> None:
-    """Grease that warms up: the model has the friction of the log's end, and predicts a warm robot."""
-    truth = rubbing(PLAIN, {"Fc": 4.0, "Fv": 3.0, "Fo": 0.3, "Ia": 0.3}, "two_link", sign_width=0.05)
+    """Grease that warms up.
+
+    The model has the friction of the log's end, and predicts a warm robot.
+    """
+    truth = rubbing(
+        PLAIN, {"Fc": 4.0, "Fv": 3.0, "Fo": 0.3, "Ia": 0.3}, "two_link", sign_width=0.05
+    )
     rigid = truth.with_drives(False, ())
     warm = log(truth, 3, noise=0.02)
     left = (np.exp(-warm.t / 8.0) - np.exp(-3.0)) / (1.0 - np.exp(-3.0))
     signals = warm.q, warm.dq, warm.ddq
-    friction = md.inverse_dynamics(truth, *signals) - md.inverse_dynamics(rigid, *signals) - 0.3 - 0.3 * warm.ddq
+    friction = (
+        md.inverse_dynamics(truth, *signals)
+        - md.inverse_dynamics(rigid, *signals)
+        - 0.3
+        - 0.3 * warm.ddq
+    )
     cold = replace(warm, tau=warm.tau + 0.15 * left[:, None] * friction)
     described = md.load("two_link").with_drives(True)
     estimate = md.identify(described, cold)
     assert estimate.settings["warming"]["share"] == pytest.approx(0.15, abs=0.03)
-    assert estimate.settings["warming"]["time"] == pytest.approx(7.2)  # the nearest of those that are tried
+    assert estimate.settings["warming"]["time"] == pytest.approx(
+        7.2
+    )  # the nearest of those that are tried
     assert any(notice.code == "friction.warming" for notice in estimate.notices)
     for symbol, true in (("Fc", 4.0), ("Fv", 3.0)):
         for joint in (1, 2):
-            assert estimate.parameters[estimate.robot.layout.index(f"{symbol}{joint}")] == pytest.approx(true, rel=0.03)
-    mean = md.identify(described, cold, friction=PLAIN)  # terms that are named are fitted to the log as it is
+            assert estimate.parameters[
+                estimate.robot.layout.index(f"{symbol}{joint}")
+            ] == pytest.approx(true, rel=0.03)
+    mean = md.identify(
+        described, cold, friction=PLAIN
+    )  # terms that are named are fitted to the log as it is
     assert "warming" not in mean.settings
     exact = log(truth, 4)
-    assert md.validate(estimate, exact).relative_error < 0.4 * md.validate(mean, exact).relative_error
+    assert (
+        md.validate(estimate, exact).relative_error < 0.4 * md.validate(mean, exact).relative_error
+    )
     assert "warming" not in md.identify(described, warm).settings
 
 
 @pytest.mark.parametrize("seed", range(count(3, 30)))
 def test_reversals_are_seen_through_the_low_pass_of_the_torque(seed) -> None:
-    """Columns from each sample's own speed and acceleration, against columns that have passed the filter itself."""
+    """Columns from each sample's own speed and acceleration, against columns that have passed the
+    filter itself.
+    """
     rng = np.random.default_rng(seed)
     cutoff, t = rng.uniform(8.0, 40.0), np.arange(0, 4, 1e-3)
     q, dq, ddq = md.trajectory.fourier(md.load("scara"), seed=seed, period=4.0)(t)
@@ -479,7 +568,8 @@ def test_reversals_are_seen_through_the_low_pass_of_the_torque(seed) -> None:
     whole = md.load("scara").with_drives(False, "coulomb", sign_width=width).with_parameters(None)
     names = [name for name in whole.parameter_names if name.startswith("Fc")]
     sharp, soft = (
-        md.regressor(robot, q, dq, ddq, columns=names)[500:-500] for robot in (whole, seen_through(whole, cutoff))
+        md.regressor(robot, q, dq, ddq, columns=names)[500:-500]
+        for robot in (whole, seen_through(whole, cutoff))
     )
     filtered = lowpass(md.regressor(whole, q, dq, ddq, columns=names), 1e3, cutoff)[500:-500]
     assert np.linalg.norm(soft - filtered) < 0.4 * np.linalg.norm(sharp - filtered)
@@ -487,11 +577,16 @@ def test_reversals_are_seen_through_the_low_pass_of_the_torque(seed) -> None:
 
 
 def test_friction_that_reverses_at_once_is_found_behind_a_low_pass() -> None:
-    """The model has the friction of the robot, not that of its filtered torques: it predicts slower motions, too."""
+    """The model has the friction of the robot, not that of its filtered torques.
+
+    It predicts slower motions, too.
+    """
     truth = md.load("scara").with_drives(True, PLAIN)
     values = truth.parameters.copy()
     for column in truth.layout.columns:
-        values[column.index] = {"Ia": 0.1, "Fv": 0.5, "Fc": 1.5, "Fo": 0.2}.get(column.symbol, values[column.index])
+        values[column.index] = {"Ia": 0.1, "Fv": 0.5, "Fc": 1.5, "Fo": 0.2}.get(
+            column.symbol, values[column.index]
+        )
     truth, t = truth.with_parameters(values), np.arange(0, 10, 0.01)
     q, dq, ddq = md.trajectory.fourier(truth, seed=1, period=4.0, speed=2.0)(t)
     rng = np.random.default_rng(0)
@@ -507,7 +602,9 @@ def test_friction_that_reverses_at_once_is_found_behind_a_low_pass() -> None:
 
 
 def bent(robot: md.Robot, log: md.Recording) -> md.Recording:
-    """Return a log with friction that levels off with the speed, as lubricated gears have it and no term does."""
+    """Return a log with friction that levels off with the speed, as lubricated gears have it and no
+    term does.
+    """
     curve = 6.0 * np.sign(log.dq) * (1.0 - np.exp(-np.abs(log.dq) / 0.4))
     return replace(log, tau=log.tau + curve)
 
@@ -522,7 +619,9 @@ def test_a_free_curve_is_chosen_where_friction_levels_off_and_extrapolates() -> 
     assert estimate.certificate.consistent
     named = md.identify(bare, slow, friction=PLAIN)
     errors = [md.validate(model, fast).relative_error for model in (estimate, named)]
-    assert errors[0] < 0.5 * errors[1]  # at speeds nearly three times as high as any that was fitted
+    assert (
+        errors[0] < 0.5 * errors[1]
+    )  # at speeds nearly three times as high as any that was fitted
 
 
 def test_friction_that_nobody_asked_for_is_told() -> None:
@@ -530,25 +629,33 @@ def test_friction_that_nobody_asked_for_is_told() -> None:
     bare = md.load("ur10e").with_drives(True)
     estimate = md.identify(bare, log(truth, 3, noise=0.02), consistent=False, **OWN)
     assert "friction.missing" in {notice.code for notice in estimate.notices}
-    named = md.identify(truth.with_parameters(None), log(truth, 3, noise=0.02), consistent=False, **OWN)
+    named = md.identify(
+        truth.with_parameters(None), log(truth, 3, noise=0.02), consistent=False, **OWN
+    )
     assert "friction.missing" not in {notice.code for notice in named.notices}
     asked = md.identify(bare, log(truth, 3, noise=0.02), friction=(), consistent=False)
     assert "friction.missing" not in {notice.code for notice in asked.notices}
 
 
 def test_a_recording_on_disk_gives_the_same_choice(tmp_path) -> None:
-    truth = rubbing((*PLAIN, "load"), {"Fc": 4.0, "Fv": 3.0, "Fo": 0.3, "Fl": 0.15, "Ia": 0.3}, sign_width=0.05)
+    truth = rubbing(
+        (*PLAIN, "load"), {"Fc": 4.0, "Fv": 3.0, "Fo": 0.3, "Fl": 0.15, "Ia": 0.3}, sign_width=0.05
+    )
     bare = md.load("ur10e").with_drives(True)
     recording = log(truth, 3, noise=0.02)
     recording.save(tmp_path / "log.parquet")
     lazy = md.read_recording(tmp_path / "log.parquet", bare, lazy=True, use_ddq=True)
-    one, two = (md.identify(bare, some, friction="auto", consistent=False) for some in (recording, lazy))
+    one, two = (
+        md.identify(bare, some, friction="auto", consistent=False) for some in (recording, lazy)
+    )
     assert one.settings["friction"] == two.settings["friction"] == [*PLAIN, "load"]
     np.testing.assert_allclose(one.beta, two.beta, rtol=1e-6, atol=1e-8)
 
 
 def test_a_prior_of_the_plain_robot_serves_chosen_terms() -> None:
-    truth = rubbing((*PLAIN, "load"), {"Fc": 4.0, "Fv": 3.0, "Fo": 0.3, "Fl": 0.15, "Ia": 0.3}, sign_width=0.05)
+    truth = rubbing(
+        (*PLAIN, "load"), {"Fc": 4.0, "Fv": 3.0, "Fo": 0.3, "Fl": 0.15, "Ia": 0.3}, sign_width=0.05
+    )
     bare = md.load("ur10e").with_drives(True)
     estimate = md.identify(bare, log(truth, 3, noise=0.02), friction="auto", prior=bare.parameters)
     assert estimate.certificate.everywhere

@@ -1,4 +1,7 @@
-"""Friction of its own for each log: links are shared, deviations and predictions hold how much friction varies."""
+"""Friction of its own for each log.
+
+Links are shared, deviations and predictions hold how much friction varies.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +34,15 @@ def truth_of(rng: np.random.Generator) -> md.Robot:
     values = robot.parameters.copy()
     for column in robot.layout.columns:
         if not column.is_inertial:
-            values[column.index] = SIZES[column.symbol] * rng.uniform(0.7, 1.3) * (1.0 if column.joint < 3 else 0.3)
+            values[column.index] = (
+                SIZES[column.symbol] * rng.uniform(0.7, 1.3) * (1.0 if column.joint < 3 else 0.3)
+            )
     return robot.with_parameters(values)
 
 
-def log_of(truth: md.Robot, seed: int, drift: float, noise: float = 0.03, samples: int = 800) -> md.Recording:
+def log_of(
+    truth: md.Robot, seed: int, drift: float, noise: float = 0.03, samples: int = 800
+) -> md.Recording:
     """Return a log in which each friction parameter is off by a share of its own."""
     rng = np.random.default_rng((seed, 5))
     values = truth.parameters.copy()
@@ -67,7 +74,9 @@ def relative(logs: list[md.Recording], exact: list[md.Recording]) -> float:
 
 @pytest.mark.parametrize("consistent", [True, False])
 def test_links_are_shared_and_friction_is_that_of_each_log(consistent) -> None:
-    """What depends on the drifts of a few logs (errors in deviations, shares of intervals) is a mean over seeds."""
+    """What depends on the drifts of a few logs (errors in deviations, shares of intervals) is a
+    mean over seeds.
+    """
     rigid_scores, friction_scores, inside = [], [], []
     for seed in range(count(2, 12)):
         truth = truth_of(np.random.default_rng(seed))
@@ -95,7 +104,10 @@ def test_links_are_shared_and_friction_is_that_of_each_log(consistent) -> None:
         # a new log has the mean friction, and predictions hold that it is another
         new = [log_of(truth, 100 * seed + 50 + k, 0.2) for k in range(5)]
         assert notice(md.validate(each, new[0]), "validate.friction_of").data["mean"] == 1
-        inside += [np.mean(np.abs(run.tau - each.predict(run)) < 1.96 * each.predict_std(run)) for run in new]
+        inside += [
+            np.mean(np.abs(run.tau - each.predict(run)) < 1.96 * each.predict_std(run))
+            for run in new
+        ]
     low, high = (0.85, 1.2) if LONG else (0.6, 1.5)
     for scores in (rigid_scores, friction_scores):
         assert low < np.sqrt(np.mean(np.square(scores))) < high
@@ -105,25 +117,41 @@ def test_links_are_shared_and_friction_is_that_of_each_log(consistent) -> None:
 @pytest.mark.parametrize("together", [False, True], ids=["each by itself", "of a joint together"])
 @pytest.mark.parametrize("logs", [2, 3, 5])
 def test_few_logs_foretell_how_far_the_next_one_is_off(logs, together) -> None:
-    """Friction of each joint drifts by 17 %, Coulomb and viscous friction together or not; no noise."""
+    """Friction of each joint drifts by 17 %, Coulomb and viscous friction together or not; no
+    noise.
+    """
     robot = md.load("two_link").with_drives(True, ("viscous", "coulomb"))
     base, rng, inside = md.base_parameters(robot), np.random.default_rng(logs), []
     columns = [column for column in map(robot.layout.column, base.kept) if column.is_friction]
     size = np.array([SIZES[column.symbol] for column in columns])
     names, kinds = tuple(column.name for column in columns), [column.symbol for column in columns]
-    own, joints = [base.kept.index(name) for name in names], np.array([column.joint for column in columns])
+    own, joints = (
+        [base.kept.index(name) for name in names],
+        np.array([column.joint for column in columns]),
+    )
     speeds = np.array([-1.5, -0.7, -0.2, 0.2, 0.7, 1.5])
     Y = np.array([np.sign(speeds) if kind == "Fc" else speeds for kind in kinds]).T
     for _ in range(count(100, 1000)):
-        drift = rng.normal(size=(logs + 1, robot.n))[:, joints] if together else rng.normal(size=(logs + 1, len(names)))
+        drift = (
+            rng.normal(size=(logs + 1, robot.n))[:, joints]
+            if together
+            else rng.normal(size=(logs + 1, len(names)))
+        )
         *values, new = size * (1.0 + 0.17 * drift)
-        spread = pooled_spread(np.array(values), np.full((logs, len(names)), 1e-12), np.zeros(logs), kinds, size)
-        found = FrictionOfLogs(names, np.array(values), spread, ()).covariance(base)[np.ix_(own, own)]
+        spread = pooled_spread(
+            np.array(values), np.full((logs, len(names)), 1e-12), np.zeros(logs), kinds, size
+        )
+        found = FrictionOfLogs(names, np.array(values), spread, ()).covariance(base)[
+            np.ix_(own, own)
+        ]
         found = found + np.diag(spread**2 / logs)  # as the covariance of the mean has it
         for joint in range(robot.n):
             part = joints == joint
             off = Y[:, part] @ (new - np.mean(values, axis=0))[part]
-            inside.append(np.abs(off) < 1.96 * np.sqrt(np.diag(Y[:, part] @ found[np.ix_(part, part)] @ Y[:, part].T)))
+            inside.append(
+                np.abs(off)
+                < 1.96 * np.sqrt(np.diag(Y[:, part] @ found[np.ix_(part, part)] @ Y[:, part].T))
+            )
     assert 0.92 < np.mean(inside) < 0.985
 
 
@@ -131,7 +159,9 @@ def test_without_drift_nothing_is_lost() -> None:
     truth = truth_of(np.random.default_rng(1))
     whole = concatenate([log_of(truth, k, 0.0) for k in range(4)])
     one, each = (
-        md.identify(described(), whole, friction=PLAIN, prior=False, consistent=False, friction_per=per)
+        md.identify(
+            described(), whole, friction=PLAIN, prior=False, consistent=False, friction_per=per
+        )
         for per in (None, "log")
     )
     assert np.abs((each.beta - one.beta) / one.std).max() < 1.0
@@ -143,7 +173,9 @@ def test_without_drift_nothing_is_lost() -> None:
 def test_friction_that_differs_between_logs_is_told(drift) -> None:
     truth = truth_of(np.random.default_rng(3))
     logs = concatenate([log_of(truth, seed, drift, noise=0.01) for seed in (1, 2, 3)])
-    told = {one.code for one in md.identify(described(), logs, friction=PLAIN, consistent=False).notices}
+    told = {
+        one.code for one in md.identify(described(), logs, friction=PLAIN, consistent=False).notices
+    }
     assert ("friction.differs" in told) == bool(drift)
     each = md.identify(described(), logs, friction=PLAIN, friction_per="log", consistent=False)
     assert "friction.differs" not in {one.code for one in each.notices}
@@ -151,7 +183,9 @@ def test_friction_that_differs_between_logs_is_told(drift) -> None:
 
 @pytest.mark.parametrize("line", [False, True])
 def test_the_joint_problem_is_a_mixed_model(line) -> None:
-    """Against generalised least squares with the marginal covariance 1 + F S² Fᵀ of each log's rows."""
+    """Against generalised least squares with the marginal covariance 1 + F S² Fᵀ of each log's
+    rows.
+    """
     rng = np.random.default_rng(0)
     offsets = np.array([-3.0, 1.0, 0.0, 2.0]) if line else np.zeros(4)
     own, shared, spread = (1, 3), (0, 2, 4), np.array([0.3, 2.0])
@@ -173,7 +207,9 @@ def test_the_joint_problem_is_a_mixed_model(line) -> None:
     np.testing.assert_allclose(np.linalg.inv(R.T @ R), np.linalg.inv(normal)[:5, :5], rtol=1e-8)
     np.testing.assert_allclose(rest, squares - best @ right, rtol=1e-8)
     covariances = [np.linalg.inv(X.T @ X) for X, _ in forms]  # as white noise gives them
-    np.testing.assert_allclose(joint.covariance(covariances), np.linalg.inv(normal)[:5, :5], rtol=1e-8)
+    np.testing.assert_allclose(
+        joint.covariance(covariances), np.linalg.inv(normal)[:5, :5], rtol=1e-8
+    )
     np.testing.assert_allclose(joint.slope(beta), slope, rtol=1e-8, atol=1e-12)
     a, B = joint.friction()
     for (X, y), constant, change, warmth in zip(forms, a, B, offsets):
@@ -213,15 +249,26 @@ def test_friction_follows_the_temperature(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "columns", [["Temperature"], ["Temp [C]"], ["motor_temp_1", "motor_temp_2"], ["temperature_1 (°C)", "temp_limit"]]
+    "columns",
+    [
+        ["Temperature"],
+        ["Temp [C]"],
+        ["motor_temp_1", "motor_temp_2"],
+        ["temperature_1 (°C)", "temp_limit"],
+    ],
 )
 def test_columns_of_temperatures_are_read(columns: list[str], tmp_path: Path) -> None:
     log = log_of(truth_of(np.random.default_rng(0)), 1, 0.0, samples=50)
     names = [f"{signal}_{name}" for signal in ("q", "tau") for name in log.joint_names]
-    values = [np.full(50, 90.0 if "limit" in column else 31.5 + place) for place, column in enumerate(columns)]
+    values = [
+        np.full(50, 90.0 if "limit" in column else 31.5 + place)
+        for place, column in enumerate(columns)
+    ]
     header = ",".join(["time", *names, *columns])
     table = np.column_stack([log.t, log.q, log.tau, *values])
-    np.savetxt(tmp_path / "log.csv", table, delimiter=",", header=header, comments="", encoding="utf-8")
+    np.savetxt(
+        tmp_path / "log.csv", table, delimiter=",", header=header, comments="", encoding="utf-8"
+    )
     read = md.read_recording(tmp_path / "log.csv", described())
     drives = [value for value, column in zip(values, columns) if "limit" not in column]
     np.testing.assert_allclose(read.telemetry["temperature"], np.column_stack(drives))
@@ -231,12 +278,19 @@ def test_columns_of_temperatures_are_read(columns: list[str], tmp_path: Path) ->
 def test_what_a_log_is() -> None:
     truth = truth_of(np.random.default_rng(0))
     log = log_of(truth, 1, 0.0, samples=200)
-    later = [md.Recording(log.t + shift, log.q, log.tau, log.dq, log.ddq, log.joint_names) for shift in (9.0, 1000.0)]
+    later = [
+        md.Recording(log.t + shift, log.q, log.tau, log.dq, log.ddq, log.joint_names)
+        for shift in (9.0, 1000.0)
+    ]
     assert [len(one) for one in logs_of(log)] == [200]
-    assert [len(one) for one in logs_of(concatenate([log, later[0]]))] == [400]  # a break of a second
+    assert [len(one) for one in logs_of(concatenate([log, later[0]]))] == [
+        400
+    ]  # a break of a second
     assert [len(one) for one in logs_of(concatenate([log, later[0], later[1]]))] == [400, 200]
     assert [len(one) for one in logs_of(concatenate([log, log]))] == [200, 200]  # time begins anew
-    estimate = md.identify(described(), log_of(truth, 1, 0.0), friction=PLAIN, friction_per="log", consistent=False)
+    estimate = md.identify(
+        described(), log_of(truth, 1, 0.0), friction=PLAIN, friction_per="log", consistent=False
+    )
     assert notice(estimate, "friction.one_log").data["logs"] == 1
     with pytest.raises(UnknownName, match="friction_per"):
         md.identify(described(), log, friction_per="hour")
@@ -254,7 +308,15 @@ def test_files_and_the_shell_keep_it(tmp_path: Path) -> None:
         log = log_of(truth, k, 0.3, samples=1600)
         names.append(str(tmp_path / f"log{k}.csv"))
         md.Recording(log.t, log.q, log.tau, joint_names=log.joint_names).save(names[-1])
-    arguments = ["two_link", *names, "--friction-per", "log", "--friction", ",".join(PLAIN), "--json"]
+    arguments = [
+        "two_link",
+        *names,
+        "--friction-per",
+        "log",
+        "--friction",
+        ",".join(PLAIN),
+        "--json",
+    ]
     target = tmp_path / "out"
     result = CliRunner().invoke(main, ["identify", *arguments, "--output", str(target)])
     assert result.exit_code in (0, 1), result.output

@@ -1,4 +1,7 @@
-"""A sample of what `make fuzz` runs, all that it once found, and that it finds what it is made for."""
+"""A sample of what `make fuzz` runs.
+
+All that it once found, and that it finds what it is made for.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +42,14 @@ def test_mutated_files_are_read_or_refused(fuzzer: fuzz.Fuzzer, kind: str) -> No
     assert counts["by structure"] >= 0.3 * number
 
 
+def test_odd_logs_pass_the_whole_chain_or_are_refused(fuzzer: fuzz.Fuzzer) -> None:
+    number = count(12, 2000)
+    counts, broken = fuzzer.batch(fuzz.CHAIN, 0, number)
+    assert not broken, broken
+    assert counts["read"] + counts["told"] == number
+    assert counts["read"] >= 0.3 * number  # odd, but not nonsense
+
+
 def test_what_once_broke_something_is_read_or_refused(fuzzer: fuzz.Fuzzer) -> None:
     for kind, data in fuzz.corpus.findings():
         begin = time.process_time()
@@ -47,7 +58,9 @@ def test_what_once_broke_something_is_read_or_refused(fuzzer: fuzz.Fuzzer) -> No
         assert time.process_time() - begin < fuzz.HANG
 
 
-def test_the_fuzzer_finds_what_it_is_made_for(fuzzer: fuzz.Fuzzer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fuzzer_finds_what_it_is_made_for(
+    fuzzer: fuzz.Fuzzer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def misbehaves(kind: str, data: bytes, turn: int = 0) -> None:
         if turn == 1:
             raise KeyError("somebody else's")
@@ -62,7 +75,11 @@ def test_the_fuzzer_finds_what_it_is_made_for(fuzzer: fuzz.Fuzzer, monkeypatch: 
     monkeypatch.setattr(fuzzer, "attempt", misbehaves)
     monkeypatch.setattr(fuzz, "HANG", 0.2)
     counts, broken = fuzzer.batch("csv", 0, 10)
-    assert [(number, what) for number, what, _ in broken] == [(1, "foreign"), (3, "crash"), (5, "hang")]
+    assert [(number, what) for number, what, _ in broken] == [
+        (1, "foreign"),
+        (3, "crash"),
+        (5, "hang"),
+    ]
     assert counts["read"] == 6
     assert counts["told"] == 1
     monkeypatch.setattr(fuzz, "MEMORY", 1)

@@ -1,4 +1,7 @@
-"""Controllers as general as LuMeng1993: matrix gains, Craig's own, sixteen parameters, loads, filtered regressors."""
+"""Controllers as general as LuMeng1993.
+
+Matrix gains, Craig's own, sixteen parameters, loads, filtered regressors.
+"""
 
 from __future__ import annotations
 
@@ -62,15 +65,25 @@ def test_equal_diagonals_are_the_number(kind: str) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_laws_with_matrices_are_the_formulas(seed: int) -> None:
-    """Torque and step of the estimate, from the inertia matrix, the Christoffel matrix and the regressor."""
+    """Torque and step of the estimate, from the inertia matrix, the Christoffel matrix and the
+    regressor.
+    """
     robot = robot_of_seed(seed).with_drives(False, ())
     rng = np.random.default_rng(seed)
     q, dq, _, q_d, dq_d, ddq_d = states = state_of(robot, seed)
     names = list(robot.parameter_names[-9:])
-    L, K, G = positive_matrix(rng, robot.n, 3.0), positive_matrix(rng, robot.n), positive_matrix(rng, 9, 0.1)
+    L, K, G = (
+        positive_matrix(rng, robot.n, 3.0),
+        positive_matrix(rng, robot.n),
+        positive_matrix(rng, 9, 0.1),
+    )
     e, de = q - q_d, dq - dq_d
     dq_r, ddq_r, s = dq_d - L @ e, ddq_d - L @ de, de + L @ e
-    M, C, g = md.inertia_matrix(robot, q), md.coriolis_matrix(robot, q, dq), md.gravity_torque(robot, q)
+    M, C, g = (
+        md.inertia_matrix(robot, q),
+        md.coriolis_matrix(robot, q, dq),
+        md.gravity_torque(robot, q),
+    )
     places = robot.layout.indices(names)
     common = {"bandwidth": L, "adaptation": G, "unknown": names}
     scale = 1.0 + np.abs(M).max()
@@ -79,10 +92,16 @@ def test_laws_with_matrices_are_the_formulas(seed: int) -> None:
         state, tau = stepped(law, *states)
         np.testing.assert_allclose(tau, torque, atol=1e-9 * scale * (1 + np.abs(torque).max()))
         change = G @ Y[:, places].T @ s
-        np.testing.assert_allclose((law.start - state) / law.period, change, atol=1e-9 * (1 + np.abs(change).max()))
+        np.testing.assert_allclose(
+            (law.start - state) / law.period, change, atol=1e-9 * (1 + np.abs(change).max())
+        )
 
     original = control.slotine_li(robot, gain=K, **common)
-    check(original, M @ ddq_r + C @ dq_r + g - K @ s, md.slotine_li_regressor(robot, q, dq, dq_r, ddq_r))
+    check(
+        original,
+        M @ ddq_r + C @ dq_r + g - K @ s,
+        md.slotine_li_regressor(robot, q, dq, dq_r, ddq_r),
+    )
     modified = control.modified_slotine_li(robot, gain=K, **common)
     check(modified, M @ ddq_r + C @ dq + g - K @ s, md.regressor(robot, q, dq, ddq_r))
     own = control.modified_slotine_li(robot, **common)
@@ -90,7 +109,9 @@ def test_laws_with_matrices_are_the_formulas(seed: int) -> None:
     assert own.stability is not None
     rate = M @ L - C
     expected = np.linalg.eigvalsh((rate + rate.T) / 2)[0]
-    assert own.stability(robot, own.start, q, dq) == pytest.approx(expected, rel=1e-9, abs=1e-9 * scale)
+    assert own.stability(robot, own.start, q, dq) == pytest.approx(
+        expected, rel=1e-9, abs=1e-9 * scale
+    )
 
 
 def test_craig_with_gains_of_its_own() -> None:
@@ -107,11 +128,20 @@ def test_craig_with_gains_of_its_own() -> None:
 
 
 def test_craigs_lyapunov_function_falls_as_its_proof_says() -> None:
-    """Its derivative is -Σ (Kp Ψ e² + (Kv - Ψ) de²): the difference of values is the integral of that."""
+    """Its derivative is -Σ (Kp Ψ e² + (Kv - Ψ) de²).
+
+    The difference of values is the integral of that.
+    """
     robot = md.load("puma4")
     motion = md.trajectory.fourier(robot, seed=2, period=6.0, speed=1.0)
-    kp, kv, psi = np.array([90.0, 100, 110, 80]), np.array([20.0, 22, 24, 19]), np.array([7.0, 8, 9, 10])
-    law = control.craig(robot, kp=kp, kv=kv, psi=psi, adaptation=0.02, unknown=["m4"], initial=0.8, lower=0.1)
+    kp, kv, psi = (
+        np.array([90.0, 100, 110, 80]),
+        np.array([20.0, 22, 24, 19]),
+        np.array([7.0, 8, 9, 10]),
+    )
+    law = control.craig(
+        robot, kp=kp, kv=kv, psi=psi, adaptation=0.02, unknown=["m4"], initial=0.8, lower=0.1
+    )
     q0 = motion(0.0)[0] + 0.02
     run = md.simulate(robot, law, motion, 0.5, dt=5e-4, q0=q0, control="continuous", check=True)
     value = run.telemetry["lyapunov"]
@@ -126,13 +156,17 @@ def test_craigs_lyapunov_function_falls_as_its_proof_says() -> None:
 def test_an_estimate_that_makes_the_inertia_matrix_indefinite_is_reported() -> None:
     robot = md.load("puma4")
     motion = md.trajectory.fourier(robot, seed=2, period=6.0, speed=1.0)
-    law = control.craig(robot, bandwidth=5.0, adaptation=1e-9, unknown=["M2", "XX2", "ZZ2"], initial=[2, 0, -9.0])
+    law = control.craig(
+        robot, bandwidth=5.0, adaptation=1e-9, unknown=["M2", "XX2", "ZZ2"], initial=[2, 0, -9.0]
+    )
     assert law.stability is not None
     q, dq, _ = motion(np.array([0.1, 0.2]))
     values = robot.parameters.copy()
     values[list(robot.layout.indices(["M2", "XX2", "ZZ2"]))] = [2, 0, -9.0]
     expected = np.linalg.eigvalsh(md.inertia_matrix(robot, q, values))[:, 0]
-    np.testing.assert_allclose(law.stability(robot, np.stack([law.start] * 2), q, dq), expected, rtol=1e-9)
+    np.testing.assert_allclose(
+        law.stability(robot, np.stack([law.start] * 2), q, dq), expected, rtol=1e-9
+    )
     run = md.simulate(robot, law, motion, 0.01, dt=1e-3, control="continuous", check=True)
     notice = next(one for one in run.notices if one.code == "simulate.estimated_inertia_indefinite")
     assert notice.data["smallest"] < 0
@@ -184,7 +218,9 @@ def test_sixteen_names_move_the_torque_as_their_columns_do(seed: int) -> None:
     np.testing.assert_allclose(right.start, start)
     seen, reference = control.Measurement(0.0, q, dq), (q_d, dq_d, ddq_d)
     demanded = ddq_d - 4 * (dq - dq_d) - 4 * (q - q_d)
-    Y = md.regressor(robot, q, dq, demanded, parametrization="lumeng16")[:, [sixteen.names.index(x) for x in names]]
+    Y = md.regressor(robot, q, dq, demanded, parametrization="lumeng16")[
+        :, [sixteen.names.index(x) for x in names]
+    ]
     difference = guessed(guessed.start, seen, reference)[1] - right(right.start, seen, reference)[1]
     scale = 1 + np.abs(Y).max()
     np.testing.assert_allclose(difference, Y @ (initial - start), atol=1e-9 * scale)
@@ -196,14 +232,18 @@ def test_sixteen_names_move_the_torque_as_their_columns_do(seed: int) -> None:
 
 @pytest.mark.parametrize("base", [False, True])
 def test_mass_and_centre_of_a_load_are_found(base: bool) -> None:
-    """The estimate at the truth gives the loaded robot's torque, and a run comes closer to the load's mass."""
+    """The estimate at the truth gives the loaded robot's torque, and a run comes closer to the
+    load's mass.
+    """
     robot = md.load("ur10e")
     load = from_body(3.0, [0.05, -0.03, 0.12], np.zeros((3, 3)))
     values = robot.parameters.copy()
     values[robot.layout.links[-1]] += load
     loaded = robot.with_parameters(values)
     found = md.base_parameters(robot) if base else None
-    law = control.slotine_li(robot, bandwidth=10, gain=30.0, adaptation=0.1, unknown="load", base=found)
+    law = control.slotine_li(
+        robot, bandwidth=10, gain=30.0, adaptation=0.1, unknown="load", base=found
+    )
     assert law.estimated[:4] == ("m_load", "mpx_load", "mpy_load", "mpz_load")
     m, p = 3.0, np.array([0.05, -0.03, 0.12])
     pairs = [(0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2)]
@@ -227,26 +267,42 @@ def smooth_path(robot: md.Robot):
 
 @pytest.mark.parametrize("kind", ["slotine_li", "modified_slotine_li"])
 def test_composite_adaptation_falls_by_the_prediction_error_too(kind: str) -> None:
-    """v̇ = -sᵀ(K - ...)s - θ̃ᵀ Y_fᵀ R Y_f θ̃; the filtered regressor comes from an integration by SciPy."""
+    """v̇ = -sᵀ(K - ...)s - θ̃ᵀ Y_fᵀ R Y_f θ̃.
+
+    The filtered regressor comes from an integration by SciPy.
+    """
     robot = md.load("puma4")
     path, names, a = smooth_path(robot), ["M4", "MX4", "ZZ2"], 2 * np.pi * 3.0
     truth = robot.parameters[list(robot.layout.indices(names))]
     initial = truth + np.array([0.4, -0.2, 0.3])
     G = np.diag([0.2, 0.1, 0.3])
-    make = {"bandwidth": 15.0, "adaptation": G, "unknown": names, "initial": initial, "composite": 4.0, "cutoff": 3.0}
+    make = {
+        "bandwidth": 15.0,
+        "adaptation": G,
+        "unknown": names,
+        "initial": initial,
+        "composite": 4.0,
+        "cutoff": 3.0,
+    }
     law = getattr(control, kind)(robot, gain=np.full(4, 8.0), **make)
-    run = md.simulate(robot, law, path, 0.3, dt=2.5e-4, q0=path(0.0)[0] + 0.02, control="continuous", check=True)
+    run = md.simulate(
+        robot, law, path, 0.3, dt=2.5e-4, q0=path(0.0)[0] + 0.02, control="continuous", check=True
+    )
     q, dq, ddq = (run.telemetry["q_true"], run.telemetry["dq_true"], run.ddq)
     assert ddq is not None
     # Y_f from its definition: the regressor with true accelerations through a / (s + a)
     Y = md.regressor(robot, q, dq, ddq)[..., list(robot.layout.indices(names))]
     between = CubicSpline(run.t, Y.reshape(len(Y), -1))
     rest = np.zeros(Y[0].size)
-    solved = solve_ivp(lambda t, x: a * (between(t) - x), (0, 0.3), rest, "DOP853", run.t, rtol=1e-10, atol=1e-12)
+    solved = solve_ivp(
+        lambda t, x: a * (between(t) - x), (0, 0.3), rest, "DOP853", run.t, rtol=1e-10, atol=1e-12
+    )
     Y_f = solved.y.T.reshape(Y.shape)
     wrong = run.telemetry["estimate"] - truth
     s = dq - run.telemetry["dq_d"] + 15.0 * run.telemetry["error"]
-    fall = 8.0 * np.sum(s**2, axis=1) + 4.0 * np.sum(np.einsum("tik,tk->ti", Y_f, wrong) ** 2, axis=1)
+    fall = 8.0 * np.sum(s**2, axis=1) + 4.0 * np.sum(
+        np.einsum("tik,tk->ti", Y_f, wrong) ** 2, axis=1
+    )
     if kind == "modified_slotine_li":
         fall -= np.einsum("ti,tij,tj->t", s, md.coriolis_matrix(robot, q, dq), s)
     lost = cumulative_simpson(fall, x=run.t, initial=0.0)
@@ -257,7 +313,10 @@ def test_composite_adaptation_falls_by_the_prediction_error_too(kind: str) -> No
 
 
 def test_composite_adaptation_finds_parameters_where_plain_does_not() -> None:
-    """From the start on the path, with the same Γ: the parameter error falls further with the prediction error."""
+    """From the start on the path, with the same Γ.
+
+    The parameter error falls further with the prediction error.
+    """
     robot = md.load("puma4")
     path, names = smooth_path(robot), ["M4", "ZZ3"]
     truth = robot.parameters[list(robot.layout.indices(names))]
@@ -282,10 +341,14 @@ def test_composite_adaptation_finds_parameters_where_plain_does_not() -> None:
 def test_a_moving_start_is_no_error_of_the_prediction() -> None:
     robot = md.load("puma4")
     path = smooth_path(robot)
-    law = control.slotine_li(robot, bandwidth=10.0, gain=8.0, adaptation=0.5, unknown=["M4"], composite=5.0)
+    law = control.slotine_li(
+        robot, bandwidth=10.0, gain=8.0, adaptation=0.5, unknown=["M4"], composite=5.0
+    )
     assert np.abs(path(0.0)[1]).max() > 0.01
     run = md.simulate(robot, law, path, 0.2, dt=5e-4, control="continuous")
-    np.testing.assert_allclose(run.telemetry["estimate"], robot.parameters[robot.layout.index("M4")], atol=1e-6)
+    np.testing.assert_allclose(
+        run.telemetry["estimate"], robot.parameters[robot.layout.index("M4")], atol=1e-6
+    )
 
 
 # ---------------------------------------------------------------- the same words everywhere
@@ -293,9 +356,27 @@ def test_a_moving_start_is_no_error_of_the_prediction() -> None:
 
 def test_the_same_words_in_python_and_in_the_shell(tmp_path) -> None:
     path = str(tmp_path / "run.npz")
-    words = ["--bandwidth", "9,10,11,12", "--gain", "20,18,22,20", "--unknown", "m4", "--unknown", "mpx4"]
+    words = [
+        "--bandwidth",
+        "9,10,11,12",
+        "--gain",
+        "20,18,22,20",
+        "--unknown",
+        "m4",
+        "--unknown",
+        "mpx4",
+    ]
     words += ["--composite", "2", "--cutoff", "4", "--model-error", "0.1", "--duration", "0.2"]
-    command = ["simulate", "puma4", "--controller", "slotine_li", *words, "--output", path, "--json"]
+    command = [
+        "simulate",
+        "puma4",
+        "--controller",
+        "slotine_li",
+        *words,
+        "--output",
+        path,
+        "--json",
+    ]
     result = CliRunner().invoke(main, command)
     assert result.exit_code == 0, result.output
     robot = md.load("puma4")
@@ -311,7 +392,18 @@ def test_the_same_words_in_python_and_in_the_shell(tmp_path) -> None:
     )
     run = md.simulate(robot, law, md.trajectory.fourier(robot, seed=0), 0.2)
     assert json.loads(result.stdout)["largest_torque"] == np.abs(run.tau).max(axis=0).tolist()
-    matrix = ["simulate", "two_link", "--controller", "craig", "--kp", "100", "--kv", "30,20", "--psi", "5"]
+    matrix = [
+        "simulate",
+        "two_link",
+        "--controller",
+        "craig",
+        "--kp",
+        "100",
+        "--kv",
+        "30,20",
+        "--psi",
+        "5",
+    ]
     assert CliRunner().invoke(main, [*matrix, "--duration", "0.1", "--output", path]).exit_code == 0
     wrong = CliRunner().invoke(main, [*matrix[:5], "--gain", "1;x", "--output", path])
     assert wrong.exit_code == 2

@@ -1,4 +1,7 @@
-"""The geodesic prior: a distance, a minimum that no neighbour beats, and models between data and belief."""
+"""The geodesic prior.
+
+A distance, a minimum that no neighbour beats, and models between data and belief.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,11 @@ from test_payload import motion, truth
 import minidyn as md
 from conftest import OWN, count
 from minidyn.identification.consistency.consistency import make_consistent
-from minidyn.identification.consistency.prior import entropic_distance, euclidean_distance, geodesic_distance
+from minidyn.identification.consistency.prior import (
+    entropic_distance,
+    euclidean_distance,
+    geodesic_distance,
+)
 from minidyn.model.parameters import from_pseudo_inertia, transform
 
 
@@ -26,20 +33,29 @@ def test_it_is_a_distance_free_of_frames_and_units() -> None:
     np.testing.assert_allclose(there, back, rtol=1e-6)
     assert np.all(geodesic_distance(some, some) < 1e-12)
     length = np.sqrt(2 * there)
-    around = np.sqrt(2 * geodesic_distance(some, thirds)) + np.sqrt(2 * geodesic_distance(thirds, others))
+    around = np.sqrt(2 * geodesic_distance(some, thirds)) + np.sqrt(
+        2 * geodesic_distance(thirds, others)
+    )
     assert np.all(length <= around * (1 + 1e-9))
-    np.testing.assert_allclose(geodesic_distance(2 * some, some), geodesic_distance(some, 2 * some), rtol=1e-6)
+    np.testing.assert_allclose(
+        geodesic_distance(2 * some, some), geodesic_distance(some, 2 * some), rtol=1e-6
+    )
     T = np.eye(4)
     T[:3, :3] = np.linalg.qr(np.random.default_rng(5).normal(size=(3, 3)))[0]
     T[:3, 3] = [0.3, -1.0, 2.0]
-    np.testing.assert_allclose(geodesic_distance(transform(some, T), transform(others, T)), there, rtol=1e-5)
+    np.testing.assert_allclose(
+        geodesic_distance(transform(some, T), transform(others, T)), there, rtol=1e-5
+    )
     assert np.isinf(geodesic_distance(-some, others)).all()
 
 
 def test_all_kinds_agree_near_the_prior() -> None:
     body = bodies(1, 3)[0]
     near = body + 1e-4 * np.abs(body) * np.random.default_rng(0).normal(size=10)
-    values = [float(kind(near, body)) for kind in (geodesic_distance, entropic_distance, euclidean_distance)]
+    values = [
+        float(kind(near, body))
+        for kind in (geodesic_distance, entropic_distance, euclidean_distance)
+    ]
     np.testing.assert_allclose(values, values[0], rtol=0.02)
 
 
@@ -54,7 +70,9 @@ def test_no_neighbour_is_better(name: str) -> None:
     weight = 200.0
 
     def value(phi: np.ndarray) -> float:
-        links, believed = (np.array([values[part] for part in robot.layout.links]) for values in (phi, prior))
+        links, believed = (
+            np.array([values[part] for part in robot.layout.links]) for values in (phi, prior)
+        )
         misfit = float(np.sum((R @ base.matrix @ phi - z) ** 2))
         return misfit + weight * float(np.sum(geodesic_distance(links, believed)))
 
@@ -66,7 +84,8 @@ def test_no_neighbour_is_better(name: str) -> None:
     assert here < value(fits["entropic"].phi)
     for size in (1e-2, 1e-1):
         for _ in range(count(200, 2000)):
-            # a faint pull of the masses, which is not part of the value, is worth about a thousandth of it
+            # a faint pull of the masses, which is not part of the value, is worth about a
+            # thousandth of it
             other = fits["geodesic"].phi + size * np.abs(prior) * rng.normal(size=len(prior))
             assert value(other) > here - 1e-3 * size * here
 
@@ -78,7 +97,8 @@ def test_from_data_to_belief() -> None:
     R = 10.0 * np.eye(base.rank)
     z = R @ base.values(robot.parameters)
     fits = [
-        make_consistent(robot, base, R, z, prior=prior, prior_kind="geodesic", weight=w) for w in (0.0, 1e0, 1e2, 1e5)
+        make_consistent(robot, base, R, z, prior=prior, prior_kind="geodesic", weight=w)
+        for w in (0.0, 1e0, 1e2, 1e5)
     ]
     misfits, distances = [fit.misfit for fit in fits], [fit.prior_distance for fit in fits]
     assert all(a <= b + 1e-6 for a, b in pairwise(misfits))
@@ -98,8 +118,12 @@ def test_identify_takes_every_kind_and_shows_the_curve() -> None:
         curve = estimate.prior_curve
         assert curve.shape[1] == 2
         assert np.all(np.diff(curve[:, 0]) > 0)
-        np.testing.assert_allclose(curve[:, 0] / estimate.settings["prior_weight"], [0.0, 0.1**0.5, 1.0, 10**0.5])
-        assert curve[2, 1] < curve[0, 1]  # blocks that were held out are foretold better than without a weight
+        np.testing.assert_allclose(
+            curve[:, 0] / estimate.settings["prior_weight"], [0.0, 0.1**0.5, 1.0, 10**0.5]
+        )
+        assert (
+            curve[2, 1] < curve[0, 1]
+        )  # blocks that were held out are foretold better than without a weight
         errors[kind] = md.validate(estimate, tested).relative_error
     assert max(errors.values()) < 1.1 * min(errors.values())
     assert md.identify(wrong, fitted, prior=False, **OWN).prior_curve is None

@@ -1,4 +1,7 @@
-"""Laws of the expression graph: what is recorded is what was written, simplified, shared and counted."""
+"""Laws of the expression graph.
+
+What is recorded is what was written, simplified, shared and counted.
+"""
 
 from __future__ import annotations
 
@@ -165,7 +168,14 @@ def test_counts_are_exact():
     # cc-ss, cs+sc; the other entries are these, their negatives, zeros and a one
     assert product.counts == {"mul": 4, "add": 2, "div": 0, "sqrt": 0, "sincos": 2, "other": 0}
     # p0*p1 depends on parameters alone and is free; 1/q0, sqrt, sign and atan2 count once each
-    rest = p[0] * p[1] * q[0] + 1.0 / q[0] + sqrt(q[1]) + sign(q[0]) + atan2(q[0], q[1]) - sin(q[0] + 0.5)
+    rest = (
+        p[0] * p[1] * q[0]
+        + 1.0 / q[0]
+        + sqrt(q[1])
+        + sign(q[0])
+        + atan2(q[0], q[1])
+        - sin(q[0] + 0.5)
+    )
     counts = graph.function("rest", {"y": rest}).counts
     assert counts == {"mul": 1, "add": 6, "div": 1, "sqrt": 1, "sincos": 1, "other": 2}
 
@@ -174,7 +184,9 @@ def test_unused_arguments_stay_and_results_take_any_nesting():
     graph = Graph()
     q, dq = graph.inputs("q", 2), graph.inputs("dq", 3)
     array = np.array([[q[0], 2.0], [q[1], q[0]]], dtype=object)
-    function = graph.function("f", {"a": array, "b": (1, [q[0]][0]), "c": 4, "d": [[]], "e": np.eye(2)})
+    function = graph.function(
+        "f", {"a": array, "b": (1, [q[0]][0]), "c": 4, "d": [[]], "e": np.eye(2)}
+    )
     assert [a.name for a in function.arguments] == ["q", "dq"]
     assert len(dq) == 3
     assert [r.shape for r in function.results] == [(2, 2), (2,), (), (1, 0), (2, 2)]
@@ -217,7 +229,11 @@ def test_the_same_recording_gives_the_same_text_in_every_process():
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         here = str(Path(__file__).parent)
         done = subprocess.run(
-            [sys.executable, "-c", code, here], env=environment, capture_output=True, text=True, check=True
+            [sys.executable, "-c", code, here],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         texts.append(done.stdout)
     assert texts[0] == texts[1]
@@ -231,7 +247,7 @@ def test_recording_is_fast_and_leaves_no_garbage():
         for angle in q:
             c, s = cos_sin(angle)
             step = [[c, -s, 0.0], [0.0, 0.0, -1.0], [s, c, 0.0]]
-            R = [[R[i][0] * step[0][j] + R[i][1] * step[1][j] + R[i][2] * step[2][j] for j in range(3)]
+            R = [[R[i][0] * step[0][j] + R[i][1] * step[1][j] + R[i][2] * step[2][j] for j in range(3)]  # noqa: E501
                  for i in range(3)]  # fmt: skip
         return R
 
@@ -329,14 +345,26 @@ def test_derivatives_of_sign_angle_and_root():
     rows = derivatives([sign(x) * y, atan2(y, -x), sqrt(-x), x / y, 3.0, -x], [x, y])
     function = graph.function("f", {"J": rows})
     at = np.array([-0.8, 0.6])
-    expected = [[0, -1], [0.6, 0.8], [-0.5 / np.sqrt(0.8), 0], [1 / 0.6, 0.8 / 0.36], [0, 0], [-1, 0]]
+    expected = [
+        [0, -1],
+        [0.6, 0.8],
+        [-0.5 / np.sqrt(0.8), 0],
+        [1 / 0.6, 0.8 / 0.36],
+        [0, 0],
+        [-1, 0],
+    ]
     np.testing.assert_allclose(evaluate(function, at), expected, rtol=1e-14)
 
 
 def test_time_derivatives_inside_one_graph():
     graph = Graph()
     q, dq = graph.inputs("q", 1)[0], graph.inputs("dq", 1)[0]
-    assert tangents([sin(-q), q * q, 2.0, -q], {q: dq}) == [-(cos(q) * dq), 2.0 * (q * dq), 0.0, -dq]
+    assert tangents([sin(-q), q * q, 2.0, -q], {q: dq}) == [
+        -(cos(q) * dq),
+        2.0 * (q * dq),
+        0.0,
+        -dq,
+    ]
     angle = q + 0.5  # an expression may be the independent variable
     assert derivatives([sin(angle) * q], [angle]) == [[cos(angle) * q]]
     assert tangents([q - 1.0], {-q: dq}) == [-dq]

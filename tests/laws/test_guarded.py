@@ -1,8 +1,12 @@
-"""Machine code between guard pages, and printed C under a memory checker: nothing outside of arrays is touched."""
+"""Machine code between guard pages, and printed C under a memory checker.
+
+Nothing outside of arrays is touched.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import mmap
 import os
 import subprocess
@@ -20,14 +24,18 @@ from minidyn.graph.scalar import Graph
 from minidyn.graph.targets.native import reduce as reducing
 from minidyn.graph.targets.native.reduce import GROUP, Reduction
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="memory is guarded by the system, in a child process")
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "fork"), reason="memory is guarded by the system, in a child process"
+)
 
 PAGE = mmap.PAGESIZE
 _KEPT: list[object] = []
 
 
 def guarded(shape: tuple[int, ...], *, at_end: bool = True, align: int = 8) -> np.ndarray:
-    """An array whose last number (or first) is the last (first) before a page that must not be touched."""
+    """An array whose last number (or first) is the last (first) before a page that must not be
+    touched.
+    """
     size = 8 * int(np.prod(shape))
     pages = -(-max(size, 1) // PAGE) + 2
     memory = mmap.mmap(-1, pages * PAGE)
@@ -37,11 +45,16 @@ def guarded(shape: tuple[int, ...], *, at_end: bool = True, align: int = 8) -> n
         assert library.mprotect(ctypes.c_void_p(place), ctypes.c_size_t(PAGE), 0) == 0
     start = (pages - 1) * PAGE - -(-size // align) * align if at_end else PAGE
     _KEPT.append(memory)
-    return np.frombuffer((ctypes.c_char * size).from_address(begin + start), dtype=float).reshape(shape)
+    return np.frombuffer((ctypes.c_char * size).from_address(begin + start), dtype=float).reshape(
+        shape
+    )
 
 
 def in_a_child(work: Callable[[], None]) -> None:
-    """Do the work where a touched guard ends a process; an assertion that fails is an error here, too."""
+    """Do the work where a touched guard ends a process.
+
+    An assertion that fails is an error here, too.
+    """
     child = os.fork()
     if not child:
         code = 1
@@ -57,6 +70,7 @@ def test_a_touched_guard_is_seen() -> None:
     array = guarded((3,))
     child = os.fork()
     if not child:
+        faulthandler.disable()  # its end is what is asked for, not worth a report
         ctypes.c_double.from_address(array.ctypes.data + 24).value  # noqa: B018 - it ends here
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) < 0
@@ -73,7 +87,9 @@ def test_reductions_stay_inside(width: int, monkeypatch: pytest.MonkeyPatch) -> 
     def work() -> None:
         monkeypatch.setattr(reducing, "_aligned", lambda size: _zeroed(guarded((size,), align=64)))
         packed = reducing._packed_triangle
-        monkeypatch.setattr(reducing, "_packed_triangle", lambda factor: _copied(packed(factor), True))
+        monkeypatch.setattr(
+            reducing, "_packed_triangle", lambda factor: _copied(packed(factor), True)
+        )
         rng = np.random.default_rng(0)
         for number in (1, 2, 3, 7, 8, 9, 31, 255, 256, 257, 600)[:: count(2, 1)]:
             for at_end in (True, False):
@@ -108,12 +124,25 @@ def test_reductions_refuse_what_does_not_fit() -> None:
     for wrong in (x.astype("f4"), x.astype(">f8"), x.astype(int), x[:, :3], x[0], x[None]):
         with pytest.raises(ValueError, match="expected float64"):
             reduction.grams([wrong], [None], [0])
-    for wrong in (np.eye(3), np.eye(5), np.eye(4, dtype="f4"), np.eye(4).astype(">f8"), np.ones(4), np.ones((4, 4, 1))):
+    for wrong in (
+        np.eye(3),
+        np.eye(5),
+        np.eye(4, dtype="f4"),
+        np.eye(4).astype(">f8"),
+        np.ones(4),
+        np.ones((4, 4, 1)),
+    ):
         with pytest.raises(ValueError, match="factor: expected float64"):
             reduction.grams([x], [wrong], [0])
     with pytest.raises(ValueError, match="zip"):
         reduction.grams([x], [None, None], [0])
-    for odd in (np.broadcast_to(x[:1], x.shape), np.asfortranarray(x), x[::-1], np.ones((10, 8))[::2, ::2], x[:0]):
+    for odd in (
+        np.broadcast_to(x[:1], x.shape),
+        np.asfortranarray(x),
+        x[::-1],
+        np.ones((10, 8))[::2, ::2],
+        x[:0],
+    ):
         frozen = odd.view()
         frozen.setflags(write=False)
         np.testing.assert_array_equal(reduction.grams([frozen], [None], [0])[0], frozen.T @ frozen)
@@ -139,7 +168,9 @@ int main(void) {{
 
 
 @needs_gcc
-@pytest.mark.parametrize(("name", "what"), [("two_link", "inverse_dynamics"), ("scara", "inertia_matrix")])
+@pytest.mark.parametrize(
+    ("name", "what"), [("two_link", "inverse_dynamics"), ("scara", "inertia_matrix")]
+)
 def test_printed_c_under_a_memory_checker(tmp_path: Path, name: str, what: str) -> None:
     robot = md.load(name)
     kernel = md.compile(robot, what)
@@ -152,7 +183,9 @@ def test_printed_c_under_a_memory_checker(tmp_path: Path, name: str, what: str) 
     given = (q, dq, ddq) if what == "inverse_dynamics" else (q,)
     expected = np.ravel(kernel(*given))
     call = f"{entry}({', '.join(f'x[{k}]' for k in range(len(given)))}, out)"
-    (tmp_path / "main.c").write_text(MAIN.format(header=header, n=robot.n, size=len(expected), call=call))
+    (tmp_path / "main.c").write_text(
+        MAIN.format(header=header, n=robot.n, size=len(expected), call=call)
+    )
     flags = [*STRICT, "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     command = ["gcc", *flags, "main.c", f"{entry}.c", "-lm", "-o", "main"]
     built = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -161,4 +194,6 @@ def test_printed_c_under_a_memory_checker(tmp_path: Path, name: str, what: str) 
     assert built.returncode == 0, built.stderr
     done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    np.testing.assert_allclose(np.array(done.stdout.split(), dtype=float), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        np.array(done.stdout.split(), dtype=float), expected, rtol=1e-12, atol=1e-12
+    )

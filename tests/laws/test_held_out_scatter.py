@@ -20,7 +20,9 @@ ROBOTS = ("two_link", "scara", "puma4")
 
 
 def solution_of(robot: md.Robot, run: md.Recording) -> tuple[Solution, Array, Array]:
-    """Return a solution, the rows of the regressor (N, n, b) and the covariance of independent rows."""
+    """Return a solution, the rows of the regressor (N, n, b) and the covariance of independent
+    rows.
+    """
     base = md.base_parameters(robot)
     found = least_squares("wls", robot, base, run, Options())
     rows = md.base_regressor(robot, run.q, np.asarray(run.dq), np.asarray(run.ddq), base=base)
@@ -33,8 +35,12 @@ def test_stretches_are_foretold_as_by_fits_without_them(seed: int) -> None:
     robot = robot_of(ROBOTS[seed % 3], seed)
     run = runs_of(robot, "stribeck", seed)[0]
     found, Y, P = solution_of(robot, run)
-    tau, noise = np.asarray(run.tau), found.left(found.beta) ** 2 if found.left is not None else found.sigma**2
-    # what makes independent rows of samples that repeat each other: the solution's squares over those of the samples
+    tau, noise = (
+        np.asarray(run.tau),
+        found.left(found.beta) ** 2 if found.left is not None else found.sigma**2,
+    )
+    # what makes independent rows of samples that repeat each other: the solution's squares over
+    # those of the samples
     W = Y / found.sigma[:, None]
     memory = np.trace(np.einsum("ijb,ijc->bc", W, W)) / np.trace(found.R.T @ found.R)
     excess = np.zeros(robot.n)
@@ -47,8 +53,12 @@ def test_stretches_are_foretold_as_by_fits_without_them(seed: int) -> None:
             X = Y[held, joint]
             errors = X @ C @ X.T / (len(held) * noise[joint])
             missed = np.mean((tau[held, joint] - X @ beta) ** 2) / noise[joint]
-            excess[joint] += (missed - np.trace(errors) - 1.0) / (1.0 + 2.0 * np.sum(errors**2)) / STRETCHES
-    np.testing.assert_allclose(foretold(found, found.beta, P), np.maximum(1.0 + excess, 1.0), rtol=1e-5)
+            excess[joint] += (
+                (missed - np.trace(errors) - 1.0) / (1.0 + 2.0 * np.sum(errors**2)) / STRETCHES
+            )
+    np.testing.assert_allclose(
+        foretold(found, found.beta, P), np.maximum(1.0 + excess, 1.0), rtol=1e-5
+    )
 
 
 def test_a_model_that_lacks_nothing_foretells_as_well_as_it_fits() -> None:
@@ -62,7 +72,9 @@ def test_a_model_that_lacks_nothing_foretells_as_well_as_it_fits() -> None:
 
 
 def test_what_the_prior_knows_is_not_foretold_by_the_data_alone() -> None:
-    """Where a covariance is known better than the data know it, leaving a stretch out moves less."""
+    """Where a covariance is known better than the data know it, leaving a stretch out moves
+    less.
+    """
     robot = robot_of("puma4", 2)
     found, _, P = solution_of(robot, runs_of(robot, "stribeck", 2)[0])
     loose, firm = (foretold(found, found.beta, share * P) for share in (1.0, 1e-8))
@@ -79,7 +91,10 @@ def test_parameters_that_stay_open_and_single_stretches_do_no_harm() -> None:
 
 
 def test_intervals_hold_torques_that_parameters_have_followed() -> None:
-    """A cable pulls with the position: the fit follows it in its own log, and is off where the arm has not been."""
+    """A cable pulls with the position.
+
+    The fit follows it in its own log, and is off where the arm has not been.
+    """
     shares: dict[str, list[float]] = {"held out": [], "residuals": []}
     for seed in range(count(4, 30)):
         robot = robot_of(("scara", "two_link")[seed % 2], seed)
@@ -90,7 +105,9 @@ def test_intervals_hold_torques_that_parameters_have_followed() -> None:
         ]
         model = md.identify(robot, runs[0], friction=PLAIN, **FREE)
         left = np.std(np.asarray(runs[0].tau) - model.predict(runs[0]), axis=0)
-        narrow = replace(model, settings={**model.settings, "torque_std": {"measured": left.tolist()}})
+        narrow = replace(
+            model, settings={**model.settings, "torque_std": {"measured": left.tolist()}}
+        )
         for run in runs[1:]:
             off = np.abs(np.asarray(run.tau) - model.predict(run))
             for name, one in (("held out", model), ("residuals", narrow)):

@@ -1,4 +1,7 @@
-"""Logs and studies from strangers: few bytes cannot take hours or gigabytes, and a message says what is refused."""
+"""Logs and studies from strangers.
+
+Few bytes cannot take hours or gigabytes, and a message says what is refused.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,9 @@ def good() -> dict[str, np.ndarray]:
 
 
 def npz(path: Path, arrays: dict[str, bytes | np.ndarray], packed: bool = True) -> Path:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED) as archive:
+    with zipfile.ZipFile(
+        path, "w", zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED
+    ) as archive:
         for name, array in arrays.items():
             if isinstance(array, np.ndarray):
                 buffer = io.BytesIO()
@@ -69,7 +74,9 @@ def little(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", ["q", "joint_names", "starts", "sketch", "unused", "wide"])
 def test_few_bytes_do_not_hold_gigabytes(tmp_path: Path, name: str, little: None) -> None:
     rows = {"q": 100_000, "wide": N}.get(name, 200_000)
-    arrays = good() | {name: np.zeros((rows, 200_000 // rows * 4) if name in ("q", "wide") else rows)}
+    arrays = good() | {
+        name: np.zeros((rows, 200_000 // rows * 4) if name in ("q", "wide") else rows)
+    }
     if name == "q":
         arrays["t"] = np.arange(rows) / 100
     path = npz(tmp_path / "a.npz", arrays)
@@ -84,9 +91,12 @@ def test_few_bytes_do_not_hold_gigabytes(tmp_path: Path, name: str, little: None
     "shape", ["(1000000000000,)", "(20,)", "(20,-1)", "(0,9999999999)", "(1e9,)", "'x'", "(8,'a')"]
 )
 @pytest.mark.parametrize("packed", [True, False])
-def test_shapes_are_checked_before_they_are_allocated(tmp_path: Path, shape: str, packed: bool) -> None:
+def test_shapes_are_checked_before_they_are_allocated(
+    tmp_path: Path, shape: str, packed: bool
+) -> None:
     refused(
-        npz(tmp_path / "a.npz", good() | {"q": claimed(shape)}, packed), "not a whole NumPy archive|no column|joint"
+        npz(tmp_path / "a.npz", good() | {"q": claimed(shape)}, packed),
+        "not a whole NumPy archive|no column|joint",
     )
 
 
@@ -150,7 +160,9 @@ module sensor_msgs { module msg { struct JointState {
     ],
 )
 def test_message_definitions_that_take_days(more: str, read: bool) -> None:
-    """Rosbags' parser takes 0.25 s for one pair of parentheses in an expression and 28 s for two."""
+    """Rosbags' parser takes 0.25 s for one pair of parentheses in an expression and 28 s for
+    two.
+    """
 
     def parsed(text: str) -> str:
         return text
@@ -248,6 +260,8 @@ def test_samples_that_no_memory_holds(tmp_path: Path) -> None:
     robot = md.load("two_link")
     with pytest.raises(md.MinidynError, match="GB"):
         md.simulate_batch(robot, None, None, 1e3, dt=1e-3, q0=np.zeros((10**7, 2)))
-    log = md.Recording(np.arange(200) / 100, np.zeros((200, 2)), None, joint_names=robot.joint_names)
+    log = md.Recording(
+        np.arange(200) / 100, np.zeros((200, 2)), None, joint_names=robot.joint_names
+    )
     with pytest.raises(md.MinidynError, match="GB"):
         md.prepare(robot, log, resample=1e12)

@@ -1,6 +1,7 @@
-"""Hostile names of robots and joints through every writer that keeps them: what is read back is what was given.
+"""Hostile names of robots and joints through every writer that keeps them.
 
-Writers of code, LaTeX, HTML and programs for robots have tests of their own beside their other laws.
+What is read back is what was given. Writers of code, LaTeX, HTML and programs for robots have tests
+of their own beside their other laws.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import tomllib
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,12 +19,48 @@ import pytest
 import minidyn as md
 from conftest import count
 from hostile_names import HOSTILE
+from minidyn.errors import DescriptionError, Unforeseen
+from minidyn.files import new_folder
 
 NAMES = [
     *HOSTILE,
-    *("=1+1", "+1", "-1", "@SUM(A1)", "=cmd|' /C calc'!A0", "\ufeffmark"),  # cells of a table that a program computes
-    *("../../etc/passwd", "a/b", "a\\b", "CON", "nul.txt", "~", "-rf", "$(id)", "`id`", "; rm x", "|", "*", "?"),
-    *("J1", "j1", "J1 ", "x" * 300, "\u202egnp.exe", "q.joint1", "tau", "run", "t", "time", "joint1_", "telemetry.a.0"),
+    *(
+        "=1+1",
+        "+1",
+        "-1",
+        "@SUM(A1)",
+        "=cmd|' /C calc'!A0",
+        "\ufeffmark",
+    ),  # cells of a table that a program computes
+    *(
+        "../../etc/passwd",
+        "a/b",
+        "a\\b",
+        "CON",
+        "nul.txt",
+        "~",
+        "-rf",
+        "$(id)",
+        "`id`",
+        "; rm x",
+        "|",
+        "*",
+        "?",
+    ),
+    *(
+        "J1",
+        "j1",
+        "J1 ",
+        "x" * 300,
+        "\u202egnp.exe",
+        "q.joint1",
+        "tau",
+        "run",
+        "t",
+        "time",
+        "joint1_",
+        "telemetry.a.0",
+    ),
     *(
         '"""',
         "'''",
@@ -52,7 +90,9 @@ def hostile(name: str) -> md.Robot:
 def log(robot: md.Robot) -> md.Recording:
     t = np.arange(60) / 50
     q = np.column_stack([np.sin(3 * t), np.cos(2 * t)])
-    return md.Recording(t, q, 2 * q, 0.5 * q, q, joint_names=robot.joint_names, telemetry={robot.name: t})
+    return md.Recording(
+        t, q, 2 * q, 0.5 * q, q, joint_names=robot.joint_names, telemetry={robot.name: t}
+    )
 
 
 @pytest.mark.parametrize("name", NAMES[:: count(2, 1)])
@@ -75,7 +115,9 @@ def test_recordings_keep_names(tmp_path: Path, name: str) -> None:
     with (tmp_path / "log.csv").open(newline="", encoding="utf-8") as file:
         head = next(csv.reader(file))
     assert head[2] == f"q.{name}"
-    assert not [cell for cell in head if cell[:1] in "=+-@"]  # a program that opens the table computes nothing
+    assert not [
+        cell for cell in head if cell[:1] in "=+-@"
+    ]  # a program that opens the table computes nothing
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -103,3 +145,23 @@ def test_estimates_keep_names(tmp_path: Path) -> None:
         assert {line.count("|") for line in lines} == {6}
         if number % 10 == 0:
             assert f"<b>{name}" not in given._repr_html_()
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800", "x" * 300], ids=["NUL", "surrogate", "long"])
+def test_outputs_of_impossible_names_are_refused(tmp_path: Path, name: str) -> None:
+    robot = md.load("two_link")
+    t = np.arange(40) / 100.0
+    log = md.Recording(t, np.sin(t)[:, None] * [1.0, 2.0], np.cos(t)[:, None] * [1.0, 2.0])
+    writers: dict[str, Callable[[str], object]] = {
+        ".toml": lambda path: md.save(robot, path),
+        ".urdf": lambda path: md.save(robot, path),
+        ".npz": log.save,
+        ".csv": log.save,
+        ".html": lambda path: md.check(robot, log).report(path),
+        "": lambda path: new_folder(path).__enter__(),
+    }
+    for ending, write in writers.items():
+        with pytest.raises(DescriptionError) as caught:
+            write(f"{tmp_path}/{name}{ending}")
+        assert not isinstance(caught.value, Unforeseen)
+    assert not list(tmp_path.iterdir())

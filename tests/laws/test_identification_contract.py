@@ -1,4 +1,7 @@
-"""One contract for every method: exact without noise, blind to order and units, calibrated, repeatable, possible."""
+"""One contract for every method.
+
+Exact without noise, blind to order and units, calibrated, repeatable, possible.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,11 @@ def truth(name: str = "puma4", seed: int = 0) -> md.Robot:
     robot = md.load(name).with_drives(friction=("viscous", "coulomb", "offset"))
     rng = np.random.default_rng(seed)
     return robot.with_parameters(
-        np.where(np.isnan(robot.parameters), rng.uniform(0.2, 0.8, len(robot.parameters)), robot.parameters)
+        np.where(
+            np.isnan(robot.parameters),
+            rng.uniform(0.2, 0.8, len(robot.parameters)),
+            robot.parameters,
+        )
     )
 
 
@@ -36,16 +43,26 @@ def motion(robot: md.Robot = ROBOT, samples: int = 3000, seed: int = 0) -> md.Re
     return md.Recording(t, q, md.inverse_dynamics(robot, q, dq, ddq), dq, ddq, robot.joint_names)
 
 
-def noisy(recording: md.Recording, seed: int, memory: float = 0.0, size: Array = NOISE) -> md.Recording:
+def noisy(
+    recording: md.Recording, seed: int, memory: float = 0.0, size: Array = NOISE
+) -> md.Recording:
     white = np.random.default_rng(seed).normal(size=recording.q.shape)
     noise = size * lfilter([np.sqrt(1 - memory**2)], [1.0, -memory], white, axis=0)
     return md.Recording(
-        recording.t, recording.q, recording.tau + noise, recording.dq, recording.ddq, recording.joint_names
+        recording.t,
+        recording.q,
+        recording.tau + noise,
+        recording.dq,
+        recording.ddq,
+        recording.joint_names,
     )
 
 
 def fitted(recording: md.Recording, method: str, robot: md.Robot = ROBOT) -> md.Estimate:
-    """Return the plain estimate; friction turns round at once, so that nothing but the method decides."""
+    """Return the plain estimate.
+
+    Friction turns round at once, so that nothing but the method decides.
+    """
     return md.identify(robot, recording, method, consistent=False, sign_width=0.0, **OWN)
 
 
@@ -64,7 +81,9 @@ def test_order_of_runs_and_joints_does_not_matter(method: str) -> None:
     one, two = noisy(motion(samples=800), 1), noisy(motion(samples=700, seed=1), 2)
     first = fitted(md.concatenate([one, two]), method)
     second = fitted(md.concatenate([two, one]), method)
-    np.testing.assert_allclose(first.beta, second.beta, rtol=1e-6, atol=1e-6 * np.abs(first.beta).max())
+    np.testing.assert_allclose(
+        first.beta, second.beta, rtol=1e-6, atol=1e-6 * np.abs(first.beta).max()
+    )
     turned = [2, 0, 3, 1]
     signals = (one.q, one.tau, one.dq, one.ddq)
     q, tau, dq, ddq = (values[:, turned] for values in signals if values is not None)
@@ -80,7 +99,14 @@ def test_units_of_the_file_do_not_matter(method: str, tmp_path: Path) -> None:
     for name, angle, time in (("si", 1.0, 1.0), ("other", 180 / np.pi, 1e3)):
         table = np.column_stack([time * log.t, angle * log.q, angle * log.dq, log.tau])
         head = ["t", *(f"{kind}_{joint}" for kind in ("q", "dq", "tau") for joint in names)]
-        np.savetxt(tmp_path / f"{name}.csv", table, delimiter=",", header=",".join(head), comments="", fmt="%.17g")
+        np.savetxt(
+            tmp_path / f"{name}.csv",
+            table,
+            delimiter=",",
+            header=",".join(head),
+            comments="",
+            fmt="%.17g",
+        )
     si = md.read_recording(tmp_path / "si.csv", ROBOT)
     other = md.read_recording(tmp_path / "other.csv", ROBOT, units="deg", time_unit="ms")
     np.testing.assert_allclose(other.q, si.q, rtol=1e-12, atol=1e-12)
@@ -101,25 +127,35 @@ def test_the_same_twice(method: str) -> None:
 
 @pytest.mark.parametrize("method", EVERY)
 def test_consistent_models_can_exist(method: str) -> None:
-    """Little and noisy data: whatever the method says, the model is a robot, and predicts as its links do."""
+    """Little and noisy data.
+
+    Whatever the method says, the model is a robot, and predicts as its links do.
+    """
     robot = truth("scara")
     log = noisy(motion(robot, samples=400), 5, size=5 * NOISE[: robot.n])
     prior = robot.with_parameters(robot.parameters * 1.4)
     estimate = md.identify(prior, log, method, sign_width=0.0, **OWN)
     assert estimate.consistent
     assert certify(estimate.robot).consistent
-    np.testing.assert_allclose(estimate.beta, estimate.base.values(estimate.parameters), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        estimate.beta, estimate.base.values(estimate.parameters), rtol=1e-9, atol=1e-9
+    )
     assert log.dq is not None
     assert log.ddq is not None
     np.testing.assert_allclose(
-        md.inverse_dynamics(estimate.robot, log.q, log.dq, log.ddq), estimate.predict(log), atol=1e-9
+        md.inverse_dynamics(estimate.robot, log.q, log.dq, log.ddq),
+        estimate.predict(log),
+        atol=1e-9,
     )
 
 
 @pytest.mark.parametrize("method", EVERY)
 @pytest.mark.parametrize("memory", [0.9, 0.0][: count(1, 2)])
 def test_stated_errors_are_true_ones(method: str, memory: float) -> None:
-    """Over seeds and parameters: errors over standard deviations have unit size and 95 % intervals hold the truth."""
+    """Over seeds and parameters.
+
+    Errors over standard deviations have unit size and 95 % intervals hold the truth.
+    """
     clean = motion(samples=3000)
     scores = []
     for seed in range(count(4, 40)):

@@ -1,4 +1,7 @@
-"""md.identify: weights, robustness, weak recordings, refusals. test_identification_contract.py holds all methods."""
+"""md.identify: weights, robustness, weak recordings, refusals.
+
+test_identification_contract.py holds all methods.
+"""
 
 import numpy as np
 import pytest
@@ -20,7 +23,11 @@ def truth(name: str, seed: int = 0) -> md.Robot:
     robot = md.load(name).with_drives(friction=("viscous", "coulomb", "offset"))
     rng = np.random.default_rng(seed)
     return robot.with_parameters(
-        np.where(np.isnan(robot.parameters), rng.uniform(0.2, 0.8, len(robot.parameters)), robot.parameters)
+        np.where(
+            np.isnan(robot.parameters),
+            rng.uniform(0.2, 0.8, len(robot.parameters)),
+            robot.parameters,
+        )
     )
 
 
@@ -32,7 +39,12 @@ def motion(robot: md.Robot, samples: int = 3000, seed: int = 0) -> md.Recording:
 
 def with_noise(recording: md.Recording, noise: np.ndarray) -> md.Recording:
     return md.Recording(
-        recording.t, recording.q, recording.tau + noise, recording.dq, recording.ddq, recording.joint_names
+        recording.t,
+        recording.q,
+        recording.tau + noise,
+        recording.dq,
+        recording.ddq,
+        recording.joint_names,
     )
 
 
@@ -40,9 +52,13 @@ def with_noise(recording: md.Recording, noise: np.ndarray) -> md.Recording:
 def test_exact_without_noise(name) -> None:
     robot = truth(name)
     estimate = identify(robot.with_parameters(None), motion(robot), consistent=False, **OWN)
-    np.testing.assert_allclose(estimate.beta, estimate.base.values(robot.parameters), rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(
+        estimate.beta, estimate.base.values(robot.parameters), rtol=1e-6, atol=1e-7
+    )
     other = motion(robot, seed=9)
-    np.testing.assert_allclose(estimate.predict(other), other.tau, atol=1e-5 * np.abs(other.tau).max())
+    np.testing.assert_allclose(
+        estimate.predict(other), other.tau, atol=1e-5 * np.abs(other.tau).max()
+    )
 
 
 def test_weights_help_and_outliers_are_resisted() -> None:
@@ -57,7 +73,9 @@ def test_weights_help_and_outliers_are_resisted() -> None:
         far = [k for k, name in enumerate(estimate.names) if name[-1] in "34" and name[0] != "F"]
         errors[method] = np.linalg.norm((estimate.beta - target)[far])
     assert errors["wls"] < 0.2 * errors["ols"]
-    hit = np.where(rng.random(clean.q.shape) < 0.02, 40.0, 0.0) + 0.1 * rng.normal(size=clean.q.shape)
+    hit = np.where(rng.random(clean.q.shape) < 0.02, 40.0, 0.0) + 0.1 * rng.normal(
+        size=clean.q.shape
+    )
     for method in ("wls", "irls"):
         errors[method] = np.linalg.norm(
             identify(robot, with_noise(clean, hit), method, consistent=False, **OWN).beta - target
@@ -70,7 +88,9 @@ def test_reduction_is_the_whole_matrix() -> None:
     recording = with_noise(motion(robot, 2500), np.random.default_rng(0).normal(size=(2500, 4)))
     base = md.base_parameters(robot)
     problem = assemble(robot, base, recording)
-    W = md.base_regressor(robot, recording.q, recording.dq, recording.ddq, base=base).reshape(-1, base.rank)
+    W = md.base_regressor(robot, recording.q, recording.dq, recording.ddq, base=base).reshape(
+        -1, base.rank
+    )
     direct, rest, _, _ = np.linalg.lstsq(W, recording.tau.ravel(), rcond=None)
     R, z, remainder = problem.weighted(np.ones(4))
     np.testing.assert_allclose(np.linalg.solve(R, z), direct, rtol=1e-8)
@@ -88,7 +108,7 @@ def test_weak_motion_is_named() -> None:
     with pytest.raises(md.MinidynError, match="no joint moves"):
         identify(robot, md.Recording(t, still, still, still, still), **OWN)
     with pytest.raises(md.MinidynError, match="does not excite"):
-        identify(robot, md.Recording(t, still, still, still, still), anyway=True, **OWN)
+        identify(robot, md.Recording(t, still, still, still, still), force=True, **OWN)
     q, dq, ddq = md.trajectory.fourier(robot, seed=0)(t)
     small = [part * [1, 1, 1, 1e-3] for part in (q, dq, ddq)]
     noise = np.random.default_rng(0).normal(size=(2000, 4))
@@ -103,7 +123,10 @@ def test_weak_motion_is_named() -> None:
 
 @pytest.mark.parametrize("still", [1, 3])
 def test_the_motion_that_would_help_is_named(still: int) -> None:
-    """Of a joint that crawls nothing is known: the advice is to move it, and with that motion the model is better."""
+    """Of a joint that crawls nothing is known.
+
+    The advice is to move it, and with that motion the model is better.
+    """
     robot = truth("puma4")
     t = np.linspace(0, 10, 1500)
     q, dq, ddq = md.trajectory.fourier(robot, seed=0)(t)
@@ -122,22 +145,34 @@ def test_the_motion_that_would_help_is_named(still: int) -> None:
 
 
 def test_curves_of_friction_ask_for_no_other_motion() -> None:
-    """A slow joint leaves cubic friction at high speeds open; the advice is that of the model without such terms."""
+    """A slow joint leaves cubic friction at high speeds open.
+
+    The advice is that of the model without such terms.
+    """
     t = np.linspace(0, 10, 1500)
     found = []
     for terms in (PLAIN, (*PLAIN, "sqrt", "cubic")):
         robot = md.load("scara").with_drives(True, terms)
-        q, dq, ddq = (part * [1.0, 1.0, 0.1, 1.0] for part in md.trajectory.fourier(robot, seed=0)(t))
+        q, dq, ddq = (
+            part * [1.0, 1.0, 0.1, 1.0] for part in md.trajectory.fourier(robot, seed=0)(t)
+        )
         base = md.base_parameters(robot)
         log = md.Recording(t, q, 0 * q, dq, ddq, robot.joint_names)
-        found.append(advise(robot, base, assemble(robot, base, log).weighted(np.ones(4))[0], np.ones(4)))
+        found.append(
+            advise(robot, base, assemble(robot, base, log).weighted(np.ones(4))[0], np.ones(4))
+        )
     plain, curved = found
     assert curved.before == pytest.approx(plain.before, rel=1e-6)
     assert (curved.names, curved.motion) == (plain.names, plain.motion)
 
 
-def weak_log(robot: md.Robot, seconds: float, rate: float, seed: int, still: tuple[int, ...]) -> md.Recording:
-    """Return a raw log of a short motion in which some joints crawl: encoder steps, torque noise with a memory."""
+def weak_log(
+    robot: md.Robot, seconds: float, rate: float, seed: int, still: tuple[int, ...]
+) -> md.Recording:
+    """Return a raw log of a short motion in which some joints crawl.
+
+    Encoder steps, torque noise with a memory.
+    """
     rng = np.random.default_rng(seed)
     t = np.arange(0, seconds, 1 / rate)
     q, dq, ddq = md.trajectory.fourier(robot, seed=seed)(t)
@@ -152,8 +187,13 @@ def weak_log(robot: md.Robot, seconds: float, rate: float, seed: int, still: tup
     ("name", "rate", "seconds", "still"),
     [("ur10e", 125, 4.0, (0, 1)), ("panda", 50, 4.0, (1, 4)), ("ur10e", 500, 10.0, ())],
 )
-def test_a_prior_carries_weak_recordings(name: str, rate: float, seconds: float, still: tuple[int, ...]) -> None:
-    """A drawing that errs by a third, one link unknown: not worse than plain least squares, far better if weak."""
+def test_a_prior_carries_weak_recordings(
+    name: str, rate: float, seconds: float, still: tuple[int, ...]
+) -> None:
+    """A drawing that errs by a third, one link unknown.
+
+    Not worse than plain least squares, far better if weak.
+    """
     robot = md.load(name).with_drives(True, ("viscous", "coulomb", "offset"), 0.02)
     values, rng = robot.parameters.copy(), np.random.default_rng(1)
     size = {"Ia": 0.3, "Fv": 2.0, "Fc": 3.0, "Fo": 0.3}
@@ -172,7 +212,9 @@ def test_a_prior_carries_weak_recordings(name: str, rate: float, seconds: float,
     possible = identify(prior, log, sign_width=0.02, **OWN)
     assert certify(possible.robot).consistent
     error = validate(possible, other).relative_error
-    plain = validate(identify(prior, log, consistent=False, sign_width=0.02, **OWN), other).relative_error
+    plain = validate(
+        identify(prior, log, consistent=False, sign_width=0.02, **OWN), other
+    ).relative_error
     assert error < 1.1 * plain
     if still:
         assert error < 0.1 * plain
@@ -184,7 +226,9 @@ def test_what_no_sample_shows_follows_the_prior_and_is_told() -> None:
     t = np.linspace(0, 10, 1000)
     q, dq, ddq = md.trajectory.fourier(robot, seed=0)(t)
     held = [part * [1, 1, 1, 0] for part in (q, dq, ddq)]
-    log = md.Recording(t, held[0], md.inverse_dynamics(robot, *held), held[1], held[2], robot.joint_names)
+    log = md.Recording(
+        t, held[0], md.inverse_dynamics(robot, *held), held[1], held[2], robot.joint_names
+    )
     with pytest.raises(md.MinidynError, match=r"does not (excite|determine)"):
         identify(robot, log, consistent=False, **OWN)
     with pytest.raises(md.MinidynError, match=r"does not (excite|determine)"):
@@ -210,13 +254,22 @@ def test_refusals(tmp_path) -> None:
         (lambda: identify(robot, good[:10], **OWN), "too few"),
         (lambda: identify(robot, md.Recording(good.t, good.q, None), **OWN), "measured torques"),
         (
-            lambda: identify(robot, md.Recording(good.t, good.q, bad, good.dq, good.ddq, good.joint_names), **OWN),
+            lambda: identify(
+                robot, md.Recording(good.t, good.q, bad, good.dq, good.ddq, good.joint_names), **OWN
+            ),
             "joint3.*not a number at t",
         ),
         (
             lambda: identify(
                 robot,
-                md.Recording(good.t, good.q, good.tau, good.dq, good.ddq, ["joint1", "joint2", "joint3", "jiont4"]),
+                md.Recording(
+                    good.t,
+                    good.q,
+                    good.tau,
+                    good.dq,
+                    good.ddq,
+                    ["joint1", "joint2", "joint3", "jiont4"],
+                ),
                 **OWN,
             ),
             "did you mean 'joint4'",
@@ -261,7 +314,10 @@ def test_consistent_models_are_possible_and_predict() -> None:
 
 
 def test_friction_that_turns_round_slowly_is_found() -> None:
-    """Coulomb friction over a width of speeds: the width is chosen from the data, and a hard sign fits worse."""
+    """Coulomb friction over a width of speeds.
+
+    The width is chosen from the data, and a hard sign fits worse.
+    """
     robot = truth("puma4").with_drives(sign_width=0.15)
     recording = with_noise(motion(robot), 0.05 * np.random.default_rng(0).normal(size=(3000, 4)))
     hard = robot.with_drives(sign_width=0.0)
@@ -277,7 +333,10 @@ def test_friction_that_turns_round_slowly_is_found() -> None:
 
 
 def test_filtering_alike_removes_what_a_filtered_torque_spoils() -> None:
-    """A torque sensor with a low-pass at 4 Hz blunts friction and inertia; filtered alike, both sides are the same."""
+    """A torque sensor with a low-pass at 4 Hz blunts friction and inertia.
+
+    Filtered alike, both sides are the same.
+    """
     robot = truth("puma4")
     clean = motion(robot, 4000)
     assert clean.tau is not None
@@ -299,11 +358,15 @@ def test_predictions_follow_the_columns_of_the_recording(consistent: bool) -> No
     q, dq, ddq = md.trajectory.fourier(robot, seed=1)(t)
     tau = md.inverse_dynamics(robot, q, dq, ddq)
     names = np.array(robot.joint_names)
-    estimate = md.identify(robot, md.Recording(t, q, tau, dq, ddq, robot.joint_names), consistent=consistent, **OWN)
+    estimate = md.identify(
+        robot, md.Recording(t, q, tau, dq, ddq, robot.joint_names), consistent=consistent, **OWN
+    )
     turned = np.random.default_rng(0).permutation(6)
     signals = [signal[:, turned] for signal in (q, tau, dq, ddq)]
     shuffled = md.Recording(t, *signals, joint_names=names[turned].tolist())
-    np.testing.assert_allclose(estimate.predict(shuffled), tau[:, turned], atol=1e-6 * np.abs(tau).max())
+    np.testing.assert_allclose(
+        estimate.predict(shuffled), tau[:, turned], atol=1e-6 * np.abs(tau).max()
+    )
     raw = md.Recording(t, q[:, turned], tau[:, turned], joint_names=names[turned].tolist())
     predicted = estimate.predict(raw)
     assert predicted.shape == tau.shape
@@ -320,7 +383,10 @@ def test_torques_that_are_zero_are_no_measurement() -> None:
 
 
 def test_defaults_identify_rotors_and_choose_friction() -> None:
-    """What the documents promise: rotor inertia and friction="auto", unless base= says which terms there are."""
+    """What the documents promise.
+
+    Rotor inertia and friction="auto", unless base= says which terms there are.
+    """
     robot = md.load("puma4")
     log = motion(truth("puma4"), 1200)
     untold = identify("puma4", log, consistent=False)
@@ -345,7 +411,9 @@ def test_a_prior_may_be_a_robot_its_name_or_numbers() -> None:
     weak = with_noise(log, np.random.default_rng(0).normal(size=log.q.shape))
     wrong = robot.with_parameters(0.5 * robot.parameters)
     drives = {"friction": (), "rotor_inertia": False}
-    found = [identify(wrong, weak, prior=prior, **drives) for prior in (robot, "puma4", robot.parameters)]
+    found = [
+        identify(wrong, weak, prior=prior, **drives) for prior in (robot, "puma4", robot.parameters)
+    ]
     for other in found[1:]:
         np.testing.assert_array_equal(found[0].parameters, other.parameters)
     with pytest.raises(md.MinidynError, match="prior: panda: its joints"):

@@ -1,7 +1,8 @@
-"""Loops: solved numerically, given as linear functions, or given as formulas, they are the same robot.
+"""Loops: solved numerically, given as linear functions, or given as formulas.
 
-Passive joints by solving and by formula go different ways through the library, so that each checks the other; a
-Lagrangian built from point masses with finite differences checks both.
+They are the same robot. Passive joints by solving and by formula go different ways through the
+library, so that each checks the other; a Lagrangian built from point masses with finite differences
+checks both.
 """
 
 from __future__ import annotations
@@ -28,15 +29,21 @@ RIGHT = math.pi / 2
 PRECISE = 1e-10  # what Newton's method leaves of a loop, seen in torques
 
 
-def built(name: str, joints: list[LooseJoint], loop: LooseLoop, solved: bool, base: Steps = ()) -> Robot:
+def built(
+    name: str, joints: list[LooseJoint], loop: LooseLoop, solved: bool, base: Steps = ()
+) -> Robot:
     """Return the robot with its passive joints given as functions, or left to be solved for."""
     rng = np.random.default_rng(31)
     names = ["base", *(joint.child for joint in joints)]
-    links = [LooseLink(link, "test", None if link == "base" else random_body(rng)) for link in names]
+    links = [
+        LooseLink(link, "test", None if link == "base" else random_body(rng)) for link in names
+    ]
     made = []
     for joint in joints:
         drive = {symbol: float(rng.uniform(0.1, 1.0)) for symbol in ("Ia", "Fv", "Fc")}
-        function = {"leaders": None, "formula": "", "offset": 0.0} if solved and joint.passive else {}
+        function = (
+            {"leaders": None, "formula": "", "offset": 0.0} if solved and joint.passive else {}
+        )
         made.append(LooseJoint(**{**joint.__dict__, "drive_values": drive, **function}))
     return assemble(name, links, made, loops=[loop], gravity=(0.3, -1.0, -9.81), base=base)
 
@@ -45,25 +52,36 @@ def parallelogram(solved: bool) -> Robot:
     """Two cranks and a coupler on a turning base, with an arm behind: linear functions."""
     joints = [
         LooseJoint("swing", "test", "revolute", "base", "column"),
-        LooseJoint("crank", "test", "revolute", "column", "left", (Step("rx", RIGHT), Step("rz", 0.9))),
+        LooseJoint("crank", "test", "revolute", "column", "left", (Step("rx", RIGHT), Step("rz", 0.9))),  # noqa: E501
         LooseJoint(
-            "rod", "test", "revolute", "left", "bar", (Step("tx", 0.4), Step("rz", -0.9)), passive=True,
+            "rod", "test", "revolute", "left", "bar", (Step("tx", 0.4), Step("rz", -0.9)), passive=True,  # noqa: E501
             leaders={"crank": -1.0},
         ),
         LooseJoint(
-            "rear", "test", "revolute", "column", "right", (Step("rx", RIGHT), Step("tx", 0.7), Step("rz", 0.9)),
+            "rear", "test", "revolute", "column", "right", (Step("rx", RIGHT), Step("tx", 0.7), Step("rz", 0.9)),  # noqa: E501
             passive=True, leaders={"crank": 1.0},
         ),
-        LooseJoint("elbow", "test", "revolute", "bar", "arm", (Step("tx", 0.7), Step("rx", 0.5)), motion="ry"),
+        LooseJoint("elbow", "test", "revolute", "bar", "arm", (Step("tx", 0.7), Step("rx", 0.5)), motion="ry"),  # noqa: E501
     ]  # fmt: skip
     loop = LooseLoop(
-        "bars", "test", "bar", (Step("tx", 0.7),), "right", (Step("tx", 0.4),), "point", ("rod", "rear"), (0.0, 0.0)
+        "bars",
+        "test",
+        "bar",
+        (Step("tx", 0.7),),
+        "right",
+        (Step("tx", 0.4),),
+        "point",
+        ("rod", "rear"),
+        (0.0, 0.0),
     )
     return built("parallelogram", joints, loop, solved)
 
 
 def slider_crank(solved: bool) -> Robot:
-    """A crank r, a rod l and a slider: formulas with atan2 and sqrt; the loop drifts (Ġ is not zero)."""
+    """A crank r, a rod l and a slider: formulas with atan2 and sqrt.
+
+    The loop drifts (Ġ is not zero).
+    """
     r, length = 0.3, 0.8
     height = f"sqrt({length**2} - {r**2}*sin(crank)*sin(crank))"
     joints = [
@@ -74,12 +92,20 @@ def slider_crank(solved: bool) -> Robot:
             formula=f"-crank - atan2({r}*sin(crank), {height})",
         ),
         LooseJoint(
-            "slide", "test", "prismatic", "frame", "block", (Step("rx", RIGHT),), "tx", passive=True,
+            "slide", "test", "prismatic", "frame", "block", (Step("rx", RIGHT),), "tx", passive=True,  # noqa: E501
             formula=f"{r}*cos(crank) + {height}",
         ),
     ]  # fmt: skip
     loop = LooseLoop(
-        "pin", "test", "stick", (Step("tx", length),), "block", (), "point", ("rod", "slide"), (0.0, r + length)
+        "pin",
+        "test",
+        "stick",
+        (Step("tx", length),),
+        "block",
+        (),
+        "point",
+        ("rod", "slide"),
+        (0.0, r + length),
     )
     return built("slider-crank", joints, loop, solved, base=(Step("rz", 0.4), Step("tx", 0.2)))
 
@@ -88,21 +114,33 @@ def parallel_arm(solved: bool) -> Robot:
     """Two parallelograms in a row out of the plane, closed frame on frame: a loop in space."""
     joints = [
         LooseJoint("lift", "test", "prismatic", "base", "carriage", motion="tz"),
-        LooseJoint("tilt", "test", "revolute", "carriage", "upper", (Step("ry", 0.4), Step("rx", 0.7))),
-        LooseJoint("level", "test", "revolute", "upper", "plate", (Step("tx", 0.5),), passive=True, formula="-tilt"),
+        LooseJoint("tilt", "test", "revolute", "carriage", "upper", (Step("ry", 0.4), Step("rx", 0.7))),  # noqa: E501
+        LooseJoint("level", "test", "revolute", "upper", "plate", (Step("tx", 0.5),), passive=True, formula="-tilt"),  # noqa: E501
         LooseJoint(
             "second", "test", "revolute", "carriage", "lower",
             (Step("ry", 0.4), Step("rx", 0.7), Step("ty", -0.2)), passive=True, formula="tilt",
         ),
-        LooseJoint("low", "test", "revolute", "lower", "foot", (Step("tx", 0.5),), passive=True, formula="-tilt"),
+        LooseJoint("low", "test", "revolute", "lower", "foot", (Step("tx", 0.5),), passive=True, formula="-tilt"),  # noqa: E501
     ]  # fmt: skip
     loop = LooseLoop(
-        "plate", "test", "plate", (Step("ty", -0.2),), "foot", (), "frame", ("level", "second", "low"), (0.0,) * 3
+        "plate",
+        "test",
+        "plate",
+        (Step("ty", -0.2),),
+        "foot",
+        (),
+        "frame",
+        ("level", "second", "low"),
+        (0.0,) * 3,
     )
     return built("parallel arm", joints, loop, solved)
 
 
-MAKERS = {"parallelogram": parallelogram, "slider-crank": slider_crank, "parallel arm": parallel_arm}
+MAKERS = {
+    "parallelogram": parallelogram,
+    "slider-crank": slider_crank,
+    "parallel arm": parallel_arm,
+}
 
 
 @cache
@@ -149,7 +187,9 @@ def test_solved_loops_equal_functions(name: str, what: str, number: int) -> None
     assert relative_error(np.stack(ours), np.stack(theirs)) < PRECISE
     if what in ("inverse_dynamics", "inertia_matrix", "forward_dynamics", "energy"):
         values = 1.1 * explicit.parameters
-        ours, theirs = (getattr(md, what)(robot, *arrays, parameters=values) for robot in (solved, explicit))
+        ours, theirs = (
+            getattr(md, what)(robot, *arrays, parameters=values) for robot in (solved, explicit)
+        )
         assert relative_error(np.stack(ours), np.stack(theirs)) < PRECISE
 
 
@@ -169,7 +209,9 @@ def test_laws_hold_for_loops(name: str, solved: bool) -> None:
     parts = (M @ ddq[..., None] + C @ dq[..., None])[..., 0] + md.gravity_torque(bare, q)
     assert relative_error(parts, md.inverse_dynamics(bare, q, dq, ddq)) < PRECISE
     step = 1e-5  # central differences: errors of 1e-10
-    rate = (md.inertia_matrix(bare, q + step * dq) - md.inertia_matrix(bare, q - step * dq)) / (2 * step)
+    rate = (md.inertia_matrix(bare, q + step * dq) - md.inertia_matrix(bare, q - step * dq)) / (
+        2 * step
+    )
     assert relative_error(rate, C + np.swapaxes(C, -1, -2), scale=float(np.abs(M).max())) < 1e-8
 
 
@@ -192,7 +234,12 @@ def test_lagrange_equations_of_the_slider_crank() -> None:
     def momentum(t: float) -> np.ndarray:
         at, speed = q + t * dq + 0.5 * t * t * ddq, dq + t * ddq
         return (
-            np.array([md.energy(robot, at, speed + e)[0] - md.energy(robot, at, speed - e)[0] for e in np.eye(robot.n)])
+            np.array(
+                [
+                    md.energy(robot, at, speed + e)[0] - md.energy(robot, at, speed - e)[0]
+                    for e in np.eye(robot.n)
+                ]
+            )
             / 2.0
         )
 
@@ -201,7 +248,9 @@ def test_lagrange_equations_of_the_slider_crank() -> None:
         return float(kinetic - potential)
 
     step = 1e-5
-    slope = np.array([lagrangian(q + step * e) - lagrangian(q - step * e) for e in np.eye(robot.n)]) / (2 * step)
+    slope = np.array(
+        [lagrangian(q + step * e) - lagrangian(q - step * e) for e in np.eye(robot.n)]
+    ) / (2 * step)
     tau = (momentum(step) - momentum(-step)) / (2 * step) - slope
     assert relative_error(md.inverse_dynamics(robot, q, dq, ddq), tau) < 1e-7
 
@@ -221,7 +270,9 @@ def test_rates_of_a_formula_are_its_derivatives() -> None:
     J = md.jacobian(robot, q, "block")[:, 3:]
     step = 1e-5
     ahead, behind = (md.jacobian(robot, q + h * dq, "block")[:, 3:] for h in (step, -step))
-    acceleration = np.einsum("nij,nj->ni", J, ddq) + np.einsum("nij,nj->ni", (ahead - behind) / (2 * step), dq)
+    acceleration = np.einsum("nij,nj->ni", J, ddq) + np.einsum(
+        "nij,nj->ni", (ahead - behind) / (2 * step), dq
+    )
     expected = np.einsum("nij,ni->nj", J, acceleration)
     assert relative_error(md.inverse_dynamics(light, q, dq, ddq), expected) < 1e-8
 
@@ -275,7 +326,9 @@ def test_out_of_reach_is_told() -> None:
         LooseJoint("rocker", "test", "revolute", "a", "d", (Step("tx", 0.9),), passive=True),
     ]
     ends = (Step("tx", 0.4),), (Step("tx", 0.4),)
-    loop = LooseLoop("bar", "test", "c", ends[0], "d", ends[1], "point", ("rod", "rocker"), (-0.5, 2.0))
+    loop = LooseLoop(
+        "bar", "test", "c", ends[0], "d", ends[1], "point", ("rod", "rocker"), (-0.5, 2.0)
+    )
     robot = assemble("short", links, joints, loops=[loop])
     with pytest.raises(LoopError, match="bar"):
         md.gravity_torque(robot, np.array([3.0]))
@@ -291,7 +344,9 @@ def test_a_solved_loop_is_identified() -> None:
     q, dq = (size * np.sin(phase)).sum(-1), (size * rates * np.cos(phase)).sum(-1)
     ddq = (-size * rates**2 * np.sin(phase)).sum(-1)
     clean = md.inverse_dynamics(robot, q, dq, ddq)
-    recording = md.Recording(t, q, clean + 0.02 * rng.normal(size=clean.shape), dq, ddq, robot.joint_names)
+    recording = md.Recording(
+        t, q, clean + 0.02 * rng.normal(size=clean.shape), dq, ddq, robot.joint_names
+    )
     estimate = md.identify(robot, recording, prior=False, sign_width=0.0, **OWN)
     assert md.validate(estimate, recording).relative_error < 0.01
     other = md.Recording(t, q, clean, dq, ddq, robot.joint_names)

@@ -1,4 +1,7 @@
-"""Compiled and printed functions of robots: every target agrees with every other, and no name escapes into code."""
+"""Compiled and printed functions of robots.
+
+Every target agrees with every other, and no name escapes into code.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +83,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "what", "parameters"), CASES[:: count(3, 1)])  # of every function two robots at least
+@pytest.mark.parametrize(
+    ("name", "what", "parameters"), CASES[:: count(3, 1)]
+)  # of every function two robots at least
 def test_machine_code_equals_the_reference(name: str, what: str, parameters: str | None) -> None:
     robot = robots()[name]
     kernel = md.compile(robot, what, parameters=parameters, **options(robot, what))
@@ -90,7 +95,10 @@ def test_machine_code_equals_the_reference(name: str, what: str, parameters: str
     expected = evaluate(kernel.function, *batch, *extra)
     assert relative_error(flat(kernel(*batch, *extra)), flat(expected)) < 1e-12
     assert relative_error(flat(kernel(*batch, *extra, threads=2)), flat(expected)) < 1e-12
-    assert relative_error(flat(kernel(*[part[5] for part in batch], *extra)), flat(expected, 5)) < 1e-12
+    assert (
+        relative_error(flat(kernel(*[part[5] for part in batch], *extra)), flat(expected, 5))
+        < 1e-12
+    )
 
 
 @needs_gcc
@@ -105,15 +113,22 @@ def test_c_compiles_without_a_warning_and_equals_the_reference(
     name: str, parameters: str | None, tmp_path: Path
 ) -> None:
     robot = robots()[name]
-    kernels = {what: md.compile(robot, what, parameters=parameters, **options(robot, what)) for what in WHAT}
+    kernels = {
+        what: md.compile(robot, what, parameters=parameters, **options(robot, what))
+        for what in WHAT
+    }
     files = []
     for what, kernel in kernels.items():
         files.append(tmp_path / f"{what}.c")
         files[-1].write_text(kernel.source("c"), encoding="ascii")
-    subprocess.run(["gcc", *STRICT, "-shared", "-fPIC", *files, "-o", tmp_path / "all.so", "-lm"], check=True)
+    subprocess.run(
+        ["gcc", *STRICT, "-shared", "-fPIC", *files, "-o", tmp_path / "all.so", "-lm"], check=True
+    )
     library = ctypes.CDLL(str(tmp_path / "all.so"))
     for what, kernel in kernels.items():
-        inputs = state(robot, what) + ([robot.parameters] if "parameters" in kernel.arguments else [])
+        inputs = state(robot, what) + (
+            [robot.parameters] if "parameters" in kernel.arguments else []
+        )
         results = [np.full(max(1, result.size), np.nan) for result in kernel.function.results]
         arrays = [np.ascontiguousarray(array) for array in (*inputs, *results)]
         pointers = [array.ctypes.data_as(ctypes.POINTER(ctypes.c_double)) for array in arrays]
@@ -132,19 +147,24 @@ def test_the_pair_of_c_files_compiles_too(tmp_path: Path) -> None:
     assert [path.stem for path in sources] == ["robot_inertia_matrix", "robot_inverse_dynamics"]
     main = tmp_path / "main.c"
     main.write_text(
-        '#include "robot_inertia_matrix.h"\n#include "robot_inverse_dynamics.h"\nint main(void){return 0;}\n'
+        '#include "robot_inertia_matrix.h"\n#include "robot_inverse_dynamics.h"\n'
+        "int main(void){return 0;}\n"
     )
     subprocess.run(["gcc", *STRICT, *sources, main, "-o", tmp_path / "main", "-lm"], check=True)
 
 
-@pytest.mark.parametrize(("name", "what"), [(name, what) for name, what, own in CASES if own is None])
+@pytest.mark.parametrize(
+    ("name", "what"), [(name, what) for name, what, own in CASES if own is None]
+)
 def test_python_source_equals_the_reference(name: str, what: str) -> None:
     robot = robots()[name]
     kernel = md.compile(robot, what, **options(robot, what))
     scope: dict[str, object] = {}
     exec(kernel.source("python"), scope)  # noqa: S102
     inputs = state(robot, what, 3)
-    assert relative_error(flat(scope[what](*inputs)), flat(evaluate(kernel.function, *inputs))) < 1e-12
+    assert (
+        relative_error(flat(scope[what](*inputs)), flat(evaluate(kernel.function, *inputs))) < 1e-12
+    )
 
 
 @pytest.mark.parametrize("what", WHAT)
@@ -183,7 +203,9 @@ def test_a_kernel_says_what_it_is() -> None:
 
 
 def test_counts_of_a_pendulum() -> None:
-    pendulum = Robot.from_mdh("R", alpha=[np.pi / 2], parameters=[{"mass": 2.0, "com": (0.7, 0, 0)}])
+    pendulum = Robot.from_mdh(
+        "R", alpha=[np.pi / 2], parameters=[{"mass": 2.0, "com": (0.7, 0, 0)}]
+    )
     counts = md.compile(pendulum, "inverse_dynamics").counts  # ZZ ddq + MX g cos q
     assert (counts["mul"], counts["add"], counts["div"], counts["sincos"]) == (2, 1, 0, 1)
 
@@ -207,15 +229,20 @@ def test_equal_requests_share_code() -> None:
 def test_the_function_does_not_depend_on_names() -> None:
     robot = robots()["chain"]
     renamed = replace(robot, name="other", link_names=tuple("abcd"))
-    assert md.compile(robot, "inertia_matrix").function is md.compile(renamed, "inertia_matrix").function
+    assert (
+        md.compile(robot, "inertia_matrix").function
+        is md.compile(renamed, "inertia_matrix").function
+    )
 
 
 def test_the_same_text_in_every_process() -> None:
     code = (
-        "import sys; sys.path.insert(0, 'tests'); import numpy as np; from robot_cases import random_robot\n"
+        "import sys; sys.path.insert(0, 'tests'); import numpy as np; from robot_cases import "
+        "random_robot\n"
         "from minidyn import compile\n"
         "robot = random_robot(np.random.default_rng(21), 5, followers=True, loads=1, name='tree')\n"
-        "print(compile(robot, 'regressor').source('c') + compile(robot, 'coriolis_matrix').source('llvm'))\n"
+        "print(compile(robot, 'regressor').source('c') + compile(robot, "
+        "'coriolis_matrix').source('llvm'))\n"
     )
     root = Path(__file__).parents[2]
     texts = {
@@ -229,7 +256,9 @@ def test_the_same_text_in_every_process() -> None:
         for seed in ("1", "2")
     }
     robot = robots()["tree"]
-    here = md.compile(robot, "regressor").source("c") + md.compile(robot, "coriolis_matrix").source("llvm")
+    here = md.compile(robot, "regressor").source("c") + md.compile(robot, "coriolis_matrix").source(
+        "llvm"
+    )
     assert texts == {here.encode() + b"\n"}
 
 
@@ -308,7 +337,9 @@ def test_loops_that_must_be_solved_cannot_be_compiled() -> None:
 
 def hostile_robot(name: str) -> Robot:
     robot = random_chain(25, "RP", friction=("coulomb",))
-    joints = tuple(replace(joint, name=f"{name}{k}" if k else name) for k, joint in enumerate(robot.joints))
+    joints = tuple(
+        replace(joint, name=f"{name}{k}" if k else name) for k, joint in enumerate(robot.joints)
+    )
     links = tuple(f"{name} link{k}" for k in range(2))
     return replace(robot, name=name, joints=joints, link_names=links, base_name=f"{name} base")
 
@@ -326,7 +357,9 @@ def test_hostile_names_stay_in_comments(name: str, tmp_path: Path) -> None:
         assert text.isprintable() or set(text) - set(map(chr, range(32, 127))) == {"\n"}
         assert max(map(len, text.splitlines())) < 400
     c = without_comments(kernel.source("c"))
-    code = re.sub(r"\b[A-Za-z_]\w*", "", c)  # a robot's name may be part of an identifier, nothing else
+    code = re.sub(
+        r"\b[A-Za-z_]\w*", "", c
+    )  # a robot's name may be part of an identifier, nothing else
     assert "injected" not in code
     assert "system(" not in c
     assert re.findall(r"#include.*", c) == ["#include <math.h>"]
@@ -348,6 +381,8 @@ def test_code_of_hostile_robots_compiles(tmp_path: Path) -> None:
         files.append(tmp_path / f"{number}.c")
         files[-1].write_text(kernel.source("c"), encoding="ascii")
     subprocess.run(["gcc", *STRICT, "-c", *files], check=True, cwd=tmp_path)
-    symbols = subprocess.run(["nm", *tmp_path.glob("*.o")], check=True, capture_output=True, text=True).stdout
+    symbols = subprocess.run(
+        ["nm", *tmp_path.glob("*.o")], check=True, capture_output=True, text=True
+    ).stdout
     assert " injected\n" not in symbols
     assert " system\n" not in symbols

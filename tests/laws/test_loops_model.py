@@ -1,4 +1,6 @@
-"""Closed loops: solved joints close them, rates and accelerations are their derivatives, wrong loops are told."""
+"""Closed loops: solved joints close them, rates and accelerations are their derivatives, wrong
+loops are told.
+"""
 
 from __future__ import annotations
 
@@ -77,8 +79,9 @@ def closed(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[md.Robot, np
         return hpr, q
     if request.param == "hpr solved":
         return solved_hpr(), q
-    text = (
-        FOUR_BAR + "[[joint]]\nname = 'bent'\nmimic = { formula = 'atan2(sin(crank), 2 + cos(crank)) + 0.1*wrist' }\n"
+    text = FOUR_BAR + (
+        "[[joint]]\nname = 'bent'\n"
+        "mimic = { formula = 'atan2(sin(crank), 2 + cos(crank)) + 0.1*wrist' }\n"
     )
     return robot_of(text, tmp_path), rng.uniform([-3, -3], [3, 3], (20, 2))
 
@@ -87,7 +90,9 @@ def solved_hpr() -> md.Robot:
     """The robot hpr with its passive joints solved for instead of given."""
     robot = md.load("hpr")
     loop = replace(robot.loops[0], start=(-1.0, 8.0), home=(("joint4", 1.2),))
-    return replace(robot, joints=tuple(replace(j, follows=None) for j in robot.joints), loops=(loop,))
+    return replace(
+        robot, joints=tuple(replace(j, follows=None) for j in robot.joints), loops=(loop,)
+    )
 
 
 def test_placements_are_products_of_joint_placements() -> None:
@@ -98,7 +103,9 @@ def test_placements_are_products_of_joint_placements() -> None:
     for where in np.ndindex(3, 2):
         for index, joint in enumerate(robot.joints):
             above = robot.base_placement if joint.parent < 0 else T[(*where, joint.parent)]
-            assert T[(*where, index)] == pytest.approx(above @ joint.placement_at(q[(*where, index)]), abs=1e-14)
+            assert T[(*where, index)] == pytest.approx(
+                above @ joint.placement_at(q[(*where, index)]), abs=1e-14
+            )
     with pytest.raises(ShapeError, match=r"expected \(..., 6\)"):
         tree_pose(robot, np.zeros(5))
 
@@ -111,7 +118,9 @@ def test_solutions_close_every_loop(closed: tuple[md.Robot, np.ndarray]) -> None
     for loop in robot.loops:
         metres, radians = loop_residual(robot, loop, q_all)
         assert max(metres.max(), radians.max()) < 1e-10
-    assert solve_loops(robot, q[3]) == pytest.approx(q_all[3], abs=1e-8)  # the same branch alone as in a batch
+    assert solve_loops(robot, q[3]) == pytest.approx(
+        q_all[3], abs=1e-8
+    )  # the same branch alone as in a batch
     assert solve_loops(robot, q.reshape(4, 5, -1)).shape == (4, 5, len(robot.joints))
 
 
@@ -122,7 +131,11 @@ def test_rates_and_accelerations_are_derivatives(closed: tuple[md.Robot, np.ndar
     q_all = solve_loops(robot, q)
     G, drift = loop_jacobian(robot, q_all, dq)
     h = 1e-4
-    unknown = [i for i, j in enumerate(robot.joints) if j.follows is None and j.name not in robot.joint_names]
+    unknown = [
+        i
+        for i, j in enumerate(robot.joints)
+        if j.follows is None and j.name not in robot.joint_names
+    ]
     near = q_all[:, unknown] if unknown else None
     path = [solve_loops(robot, q + t * dq + 0.5 * t * t * ddq, near) for t in (-h, 0.0, h)]
     speed = (path[2] - path[0]) / (2 * h)
@@ -168,14 +181,18 @@ def test_branches_are_kept_and_may_be_chosen(tmp_path: Path) -> None:
     robot = robot_of(FOUR_BAR, tmp_path)
     angles = np.linspace(1.0, 1.0 + 2 * math.pi, 200)
     around = solve_loops(robot, np.stack([angles, 0 * angles], axis=-1))
-    assert np.abs(np.diff(around[:, :3], axis=0)).max() < 0.2  # no jump from one branch to the other
+    assert (
+        np.abs(np.diff(around[:, :3], axis=0)).max() < 0.2
+    )  # no jump from one branch to the other
     other = solve_loops(robot, [1.0, 0.0], start=[-3.0, -2.0])
     assert loop_residual(robot, robot.loops[0], other)[0] < 1e-10
     assert np.abs(np.exp(1j * other[:3]) - np.exp(1j * around[0, :3])).max() > 0.1
 
 
 def test_positions_out_of_reach_are_told(tmp_path: Path) -> None:
-    text = FOUR_BAR.replace("xyz = [0.5, 0, 0]", "xyz = [0.25, 0, 0]").replace("crank = 1.0", "crank = 0.1")
+    text = FOUR_BAR.replace("xyz = [0.5, 0, 0]", "xyz = [0.25, 0, 0]").replace(
+        "crank = 1.0", "crank = 0.1"
+    )
     robot = robot_of(text, tmp_path)
     with pytest.raises(LoopError, match=r"cannot be closed at q = \[3\. 0\.\].* remain"):
         solve_loops(robot, [3.0, 0.0])
@@ -186,12 +203,20 @@ def test_positions_out_of_reach_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "pattern"),
     [
-        (("a = 0.8", "a = 8.0"), r"loop 'loop1' cannot be closed from its start: [\d.]+ m and 0 rad remain"),
-        (('["coupler", "rocker"]', '["coupler", "rocker", "wrist"]'), "leaves passive joints free: .* 3, .* 2"),
+        (
+            ("a = 0.8", "a = 8.0"),
+            r"loop 'loop1' cannot be closed from its start: [\d.]+ m and 0 rad remain",
+        ),
+        (
+            ('["coupler", "rocker"]', '["coupler", "rocker", "wrist"]'),
+            "leaves passive joints free: .* 3, .* 2",
+        ),
         (('["coupler", "rocker"]', '["rocker"]'), "cannot be closed|holds back"),
     ],
 )
-def test_loops_that_cannot_be_solved_are_told(change: tuple[str, str], pattern: str, tmp_path: Path) -> None:
+def test_loops_that_cannot_be_solved_are_told(
+    change: tuple[str, str], pattern: str, tmp_path: Path
+) -> None:
     text = FOUR_BAR.replace(*change)
     assert text != FOUR_BAR
     with pytest.raises(LoopError, match=pattern):

@@ -1,4 +1,7 @@
-"""Studies over many robots, and robots of many joints: memory stays bounded, nobody waits for a compiler in vain."""
+"""Studies over many robots, and robots of many joints.
+
+Memory stays bounded, nobody waits for a compiler in vain.
+"""
 
 from __future__ import annotations
 
@@ -96,12 +99,16 @@ def test_kernels_are_copied_and_sent() -> None:
 
 def test_mistakes_in_requests_are_named() -> None:
     q = np.zeros(7)
-    with pytest.raises(WrongArgument, match=r"expected a Robot, got 'panda'; md.load\('panda'\) loads one"):
+    with pytest.raises(
+        WrongArgument, match=r"expected a Robot, got 'panda'; md.load\('panda'\) loads one"
+    ):
         md.inverse_dynamics("panda", q, q, q)  # type: ignore[arg-type]
     with pytest.raises(WrongArgument, match="expected a Robot, got None"):
         md.compile(None, "inertia_matrix")  # type: ignore[arg-type]
     robot = md.load("panda")
-    with pytest.raises(WrongArgument, match="got a value of type ndarray; the robot comes before the arrays"):
+    with pytest.raises(
+        WrongArgument, match="got a value of type ndarray; the robot comes before the arrays"
+    ):
         md.gravity_torque(q, robot)  # type: ignore[arg-type]
     base = md.base_parameters(robot)
     with pytest.raises(WrongArgument, match="base_regressor: expected a Robot"):

@@ -1,4 +1,7 @@
-"""Code of the minimal model: printed, it has exactly the counted operations; it computes what the full model does."""
+"""Code of the minimal model: printed, it has exactly the counted operations.
+
+It computes what the full model does.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,10 @@ NUMBERS = {"RX-90": ("rx90", {"inertia_matrix": (112, 92), "inverse_dynamics": (
 
 
 def operations_in(text: str, function: str) -> tuple[int, int]:
-    """Multiplications and additions in the text of one C function; nothing else may stand there but sines, cosines."""
+    """Multiplications and additions in the text of one C function.
+
+    Nothing else may stand there but sines, cosines.
+    """
     body = re.search(rf"^void {function}\([^)]*\)\n\{{\n(.*?)^\}}$", text, re.MULTILINE | re.DOTALL)
     assert body is not None, function
     mul = add = 0
@@ -43,7 +49,10 @@ def operations_in(text: str, function: str) -> tuple[int, int]:
         for node in ast.walk(ast.parse(expression, mode="eval")):
             if isinstance(node, ast.BinOp):
                 assert isinstance(node.op, ast.Mult | ast.Add | ast.Sub), line
-                mul, add = mul + isinstance(node.op, ast.Mult), add + isinstance(node.op, ast.Add | ast.Sub)
+                mul, add = (
+                    mul + isinstance(node.op, ast.Mult),
+                    add + isinstance(node.op, ast.Add | ast.Sub),
+                )
             elif isinstance(node, ast.Call):
                 assert ast.unparse(node.func) in ("sin", "cos"), line
     return mul, add
@@ -64,27 +73,47 @@ def test_the_text_of_the_c_file_has_the_counted_operations(what: str) -> None:
 @pytest.mark.parametrize("seed", range(count(3, 60)))
 def test_printed_is_counted_on_random_chains(seed: int) -> None:
     robot = special_chain(seed + 900, 4)
-    wanted = [(what, None) for what in FUNCTIONS] + [("inertia_matrix", number) for number in range(1, 7)]
+    wanted = [(what, None) for what in FUNCTIONS] + [
+        ("inertia_matrix", number) for number in range(1, 7)
+    ]
     for what, number in wanted:
-        kernel = md.compile(robot, what, base=md.base_parameters(robot), parameters="argument", formulation=number)
+        kernel = md.compile(
+            robot, what, base=md.base_parameters(robot), parameters="argument", formulation=number
+        )
         parts = split_uniform(kernel.function)
         name = f"chain_{seed + 900}_{what}" + ("_prepared" if parts else "")
-        assert operations_in(kernel.source("c"), name) == operation_count(robot, what, number), (what, number)
+        assert operations_in(kernel.source("c"), name) == operation_count(robot, what, number), (
+            what,
+            number,
+        )
 
 
 def test_a_tree_is_counted_as_it_is_printed() -> None:
-    robot = random_robot(np.random.default_rng(2), 4, drives=False, branches=True, special=True, name="tree")
+    robot = random_robot(
+        np.random.default_rng(2), 4, drives=False, branches=True, special=True, name="tree"
+    )
     base = md.base_parameters(robot)
     for what in FUNCTIONS:
         function = program_for(robot, what, base, None, "argument")
         assert (function.counts["mul"], function.counts["add"]) == operation_count(robot, what)
 
 
-def call_c(folder: Path, texts: dict[str, str], names: list[str], sizes: list[int], inputs: list[Array]) -> Array:
-    """Compile C files with every warning an error; call one function after another, each on the result before it."""
+def call_c(
+    folder: Path, texts: dict[str, str], names: list[str], sizes: list[int], inputs: list[Array]
+) -> Array:
+    """Compile C files with every warning an error.
+
+    Call one function after another, each on the result before it.
+    """
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="ascii")
-    command = ["gcc", *STRICT, "-shared", "-fPIC", *(str(folder / n) for n in texts if n.endswith(".c"))]
+    command = [
+        "gcc",
+        *STRICT,
+        "-shared",
+        "-fPIC",
+        *(str(folder / n) for n in texts if n.endswith(".c")),
+    ]
     subprocess.run([*command, "-o", str(folder / "code.so"), "-lm"], check=True)
     library = ctypes.CDLL(str(folder / "code.so"))
     handed: list[Array] = []
@@ -92,19 +121,26 @@ def call_c(folder: Path, texts: dict[str, str], names: list[str], sizes: list[in
         result = np.empty(size)
         last = name == names[-1]
         given = [*(inputs[:-1] if last else []), *(handed or inputs[-1:]), result]
-        getattr(library, name)(*[array.ctypes.data_as(ctypes.POINTER(ctypes.c_double)) for array in given])
+        getattr(library, name)(
+            *[array.ctypes.data_as(ctypes.POINTER(ctypes.c_double)) for array in given]
+        )
         handed = [result]
     return handed[0]
 
 
 def state_of(what: str, state: tuple[Array, Array, Array]) -> list[Array]:
-    return [np.ascontiguousarray(state[("q", "dq", "ddq").index(name)]) for name in WHAT[what].arguments]
+    return [
+        np.ascontiguousarray(state[("q", "dq", "ddq").index(name)]) for name in WHAT[what].arguments
+    ]
 
 
 @needs_gcc
 @pytest.mark.parametrize("seed", range(count(3, 80)))
 def test_generated_c_is_the_full_model(seed: int, tmp_path: Path) -> None:
-    """Drives, frames of files and mixed joints; the parts called by hand and the whole give the same."""
+    """Drives, frames of files and mixed joints.
+
+    The parts called by hand and the whole give the same.
+    """
     rng = np.random.default_rng(seed)
     robot = random_robot(rng, 3, branches=seed % 4 == 3, special=seed % 2 == 0, name="arm")
     state = random_state(robot, rng)
@@ -119,7 +155,11 @@ def test_generated_c_is_the_full_model(seed: int, tmp_path: Path) -> None:
         texts, size = code_files(robot, function, "c"), function.results[0].size
         inputs = [*state_of(what, state), base.values()]
         expected = getattr(functions, what)(robot, *inputs[:-1])
-        scale = np.abs(functions.inverse_dynamics(robot, *state)).max() if "torque" in what else np.abs(expected).max()
+        scale = (
+            np.abs(functions.inverse_dynamics(robot, *state)).max()
+            if "torque" in what
+            else np.abs(expected).max()
+        )
         folder = tmp_path / what
         folder.mkdir()
         found = call_c(folder, texts, [f"arm_{what}"], [size], inputs)
@@ -137,7 +177,9 @@ def test_every_target(target: str) -> None:
     base = md.base_parameters(robot)
     q = random_state(robot, np.random.default_rng(1), 3)[0]
     for number in (None, 3):
-        texts = code_files(robot, function_for(robot, "inertia_matrix", formulation=number, base=True), target)
+        texts = code_files(
+            robot, function_for(robot, "inertia_matrix", formulation=number, base=True), target
+        )
         assert texts
         assert all(texts.values())
         if target in ("python", "jax"):
@@ -145,7 +187,9 @@ def test_every_target(target: str) -> None:
             exec(next(iter(texts.values())), scope)  # noqa: S102 (our own text)
             compute = scope["inertia_matrix"]
             M = np.asarray(compute(q, base.values()))  # type: ignore[operator]
-            single = 1e-4 if target == "jax" else 1e-12  # JAX computes in float32 unless told otherwise
+            single = (
+                1e-4 if target == "jax" else 1e-12
+            )  # JAX computes in float32 unless told otherwise
             assert relative_error(M, functions.inertia_matrix(robot, q)) < single
 
 
@@ -154,9 +198,15 @@ def test_values_baked_in_cost_no_more() -> None:
     base = md.base_parameters(robot)
     state = random_state(robot, np.random.default_rng(3), 4)
     for what in FUNCTIONS:
-        inputs, free = state_of(what, state), md.compile(robot, what, base=base, parameters="argument")
+        inputs, free = (
+            state_of(what, state),
+            md.compile(robot, what, base=base, parameters="argument"),
+        )
         beta = 1.5 * base.values()
-        baked, own = md.compile(robot, what, base=base, parameters=beta), md.compile(robot, what, base=base)
+        baked, own = (
+            md.compile(robot, what, base=base, parameters=beta),
+            md.compile(robot, what, base=base),
+        )
         assert baked.arguments == WHAT[what].arguments
         assert free.arguments == (*WHAT[what].arguments, "beta")
         assert baked.counts["mul"] + baked.counts["add"] <= free.counts["mul"] + free.counts["add"]
@@ -182,7 +232,8 @@ def test_misuse_is_explained() -> None:
         function_for(robot, "jacobian", base=True)
     assert (
         relative_error(
-            md.compile(robot, "inertia_matrix", formulation=2)([0, 0, 0]), md.inertia_matrix(robot, [0, 0, 0])
+            md.compile(robot, "inertia_matrix", formulation=2)([0, 0, 0]),
+            md.inertia_matrix(robot, [0, 0, 0]),
         )
         < 1e-12
     )

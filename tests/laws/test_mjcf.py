@@ -1,4 +1,7 @@
-"""MJCF against MuJoCo itself: masses, centres, inertias and placements, and everything the format can say."""
+"""MJCF against MuJoCo itself.
+
+Masses, centres, inertias and placements, and everything the format can say.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,7 @@ RICH = """
     <position joint="roll" kp="10" gear="7"/>
   </actuator>
 </mujoco>
-"""
+"""  # noqa: E501
 
 
 def write(folder: Path, text: str) -> Path:
@@ -82,18 +85,28 @@ def found(robot: Robot) -> list[tuple[str, dict[str, Any]]]:
     return [(notice.code, dict(notice.data)) for notice in robot.notices]
 
 
-def body(*joints: str, inertial: str = '<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>', inside: str = "") -> str:
-    return f'<mujoco><worldbody><body name="a">{"".join(joints)}{inertial}{inside}</body></worldbody></mujoco>'
+def body(
+    *joints: str,
+    inertial: str = '<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>',
+    inside: str = "",
+) -> str:
+    return (
+        "<mujoco><worldbody><body "
+        f'name="a">{"".join(joints)}{inertial}{inside}</body></worldbody></mujoco>'
+    )
 
 
 def against_mujoco(path: Path, robot: Robot, seed: int = 0) -> None:
-    """Compare placements at a random position, and mass, centre and inertia of every moving body."""
+    """Compare placements at a random position, and mass, centre and inertia of every moving
+    body.
+    """
     model = mujoco.MjModel.from_xml_path(str(path))
     data = mujoco.MjData(model)
     rng = np.random.default_rng(seed)
     data.qpos[:] = rng.uniform(-1, 1, model.nq)
     names = [
-        model.joint(i).name or f"{model.body(model.jnt_bodyid[i]).name or 'body' + str(model.jnt_bodyid[i])}_joint"
+        model.joint(i).name
+        or f"{model.body(model.jnt_bodyid[i]).name or 'body' + str(model.jnt_bodyid[i])}_joint"
         for i in range(model.njnt)
     ]
     q = dict(zip(names, data.qpos))
@@ -108,7 +121,9 @@ def against_mujoco(path: Path, robot: Robot, seed: int = 0) -> None:
         moving = model.body_weldid[index]
         weights[moving] += model.body_mass[index]
     for link in robot.links:
-        index = next((i for i in range(model.nbody) if (model.body(i).name or f"body{i}") == link.name), None)
+        index = next(
+            (i for i in range(model.nbody) if (model.body(i).name or f"body{i}") == link.name), None
+        )
         if index is None:
             assert np.all(link.parameters == 0)
             continue
@@ -135,7 +150,9 @@ def test_everything_at_once(tmp_path: Path) -> None:
     assert robot.base_name == "world"
     assert robot.gravity.tolist() == [0.1, 0, -9.8]
     turn, roll, pitch, reach = (by_name[name] for name in ("turn", "roll", "pitch", "reach"))
-    assert np.allclose((turn.limits.lower, turn.limits.upper), (-math.pi / 2, math.pi * 2 / 3), atol=1e-15)
+    assert np.allclose(
+        (turn.limits.lower, turn.limits.upper), (-math.pi / 2, math.pi * 2 / 3), atol=1e-15
+    )
     assert turn.limits.effort == 100
     assert [joint.kind for joint in robot.joints] == [
         "revolute", "continuous", "continuous", "prismatic", "prismatic", "continuous",
@@ -145,7 +162,10 @@ def test_everything_at_once(tmp_path: Path) -> None:
     assert pitch.drive.columns == ("Ia", "Fv")
     assert robot.parameters[robot.layout.index("Fc1")] == 0.3
     assert robot.parameters[robot.layout.index("Ia3")] == 0.02
-    assert (turn.drive.gear_ratio, roll.drive.gear_ratio) == (50, 1)  # a position servo's gear is no gear ratio
+    assert (turn.drive.gear_ratio, roll.drive.gear_ratio) == (
+        50,
+        1,
+    )  # a position servo's gear is no gear ratio
     assert (reach.limits.lower, reach.limits.upper) == (-0.1, 0.2)
     assert robot.link_names == ("arm", "wrist_1", "wrist_2", "wrist", "finger", "body6")
     assert robot.joints[5].name == "body6_joint"
@@ -161,9 +181,16 @@ def test_exact_digits_of_a_full_inertia(tmp_path: Path) -> None:
 
 
 def test_right_angles_are_exact(tmp_path: Path) -> None:
-    text = body("<joint/>").replace('<body name="a">', '<body name="a" quat="0.70711 0.70711 0 0" pos="0 1 0">')
+    text = body("<joint/>").replace(
+        '<body name="a">', '<body name="a" quat="0.70711 0.70711 0 0" pos="0 1 0">'
+    )
     robot = read(tmp_path, text)
-    assert robot.joints[0].placement.tolist() == [[1, 0, 0, 0], [0, 0, -1, 1], [0, 1, 0, 0], [0, 0, 0, 1]]
+    assert robot.joints[0].placement.tolist() == [
+        [1, 0, 0, 0],
+        [0, 0, -1, 1],
+        [0, 1, 0, 0],
+        [0, 0, 0, 1],
+    ]
 
 
 SETTINGS = [
@@ -183,7 +210,9 @@ SETTINGS = [
 
 @pytest.mark.filterwarnings("ignore:.*settotalmass.*:UserWarning")
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_compiler_settings_are_honoured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str) -> None:
+def test_compiler_settings_are_honoured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
     text = f"""<mujoco><compiler {setting}/><worldbody>
       <body name="a"><joint name="j" range="-1 1" limited="true"/>
         <geom size="0.1" group="1"/><geom size="0.2" group="3"/>
@@ -191,7 +220,7 @@ def test_compiler_settings_are_honoured(tmp_path: Path, monkeypatch: pytest.Monk
         <body name="b" pos="0 0 1"><joint name="k" range="-1 1" limited="false"/><geom size="0.3" group="2"/>
         <inertial pos="0 0 0.1" mass="3" diaginertia="3 3 1.5"/>
         <body name="c"><geom size="0.1" group="1"/></body></body>
-      </body></worldbody></mujoco>"""
+      </body></worldbody></mujoco>"""  # noqa: E501
     path = write(tmp_path, text)
     monkeypatch.chdir(tmp_path)
     robot = read_mjcf(path)
@@ -207,10 +236,13 @@ def test_compiler_settings_are_honoured(tmp_path: Path, monkeypatch: pytest.Monk
 def test_includes_and_defaults_in_them(tmp_path: Path) -> None:
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / "arm.xml").write_text(
-        '<mujoco><default><joint damping="3"/></default><worldbody><body name="a" euler="0 0 30"><joint/>'
+        '<mujoco><default><joint damping="3"/></default><worldbody><body name="a" euler="0 0 '
+        '30"><joint/>'
         '<geom size="0.1"/></body></worldbody></mujoco>'
     )
-    path = write(tmp_path, '<mujoco><include file="parts/arm.xml"/><option gravity="0 0 -1"/></mujoco>')
+    path = write(
+        tmp_path, '<mujoco><include file="parts/arm.xml"/><option gravity="0 0 -1"/></mujoco>'
+    )
     robot = read_mjcf(path)
     against_mujoco(path, robot)
     assert robot.parameters[robot.layout.index("Fv1")] == 3
@@ -230,7 +262,10 @@ ASSETS = """<asset>
 
 
 def test_missing_files_do_not_matter_where_the_inertia_is_given(tmp_path: Path) -> None:
-    inside = '<geom type="mesh" mesh="gone" material="m"/><geom type="mesh" mesh="away"/><site name="s" material="m"/>'
+    inside = (
+        '<geom type="mesh" mesh="gone" material="m"/><geom type="mesh" mesh="away"/><site '
+        'name="s" material="m"/>'
+    )
     text = body("<joint name='j'/>", inside=inside).replace(
         "<worldbody>", ASSETS + '<worldbody><geom type="hfield" hfield="h"/>'
     )
@@ -239,7 +274,8 @@ def test_missing_files_do_not_matter_where_the_inertia_is_given(tmp_path: Path) 
         '<sensor><framepos objtype="site" objname="s"/><jointpos joint="j"/></sensor>'
         '<tendon><fixed name="t"><joint joint="j" coef="1"/></fixed></tendon>'
         '<actuator><motor tendon="t"/><motor joint="j" gear="3"/></actuator>'
-        '<keyframe><key qpos="1"/></keyframe><contact><exclude body1="a" body2="world"/></contact></mujoco>',
+        '<keyframe><key qpos="1"/></keyframe><contact><exclude body1="a" '
+        'body2="world"/></contact></mujoco>',
     )
     robot = read(tmp_path, text)
     assert robot.links[0].mass == 1
@@ -248,14 +284,23 @@ def test_missing_files_do_not_matter_where_the_inertia_is_given(tmp_path: Path) 
 
 
 def test_a_body_whose_mesh_is_missing_is_unknown(tmp_path: Path) -> None:
-    inside = '<geom type="mesh" mesh="gone"/><geom size="0.1"/><body name="b"><joint/><geom size="0.2"/></body>'
-    robot = read(tmp_path, body("<joint/>", inertial="", inside=inside).replace("<worldbody>", ASSETS + "<worldbody>"))
+    inside = (
+        '<geom type="mesh" mesh="gone"/><geom size="0.1"/><body name="b"><joint/><geom '
+        'size="0.2"/></body>'
+    )
+    robot = read(
+        tmp_path,
+        body("<joint/>", inertial="", inside=inside).replace("<worldbody>", ASSETS + "<worldbody>"),
+    )
     assert np.isnan(robot.links[0].parameters).all()
     assert robot.links[1].mass == pytest.approx(1000 * 4 / 3 * math.pi * 0.2**3)
     assert ("mjcf.lost_mesh", {"body": "a", "mesh": "gone"}) in found(robot)
     # a picture that weighs nothing may be missing
     inside = inside.replace('mesh="gone"', 'mesh="gone" mass="0"')
-    robot = read(tmp_path, body("<joint/>", inertial="", inside=inside).replace("<worldbody>", ASSETS + "<worldbody>"))
+    robot = read(
+        tmp_path,
+        body("<joint/>", inertial="", inside=inside).replace("<worldbody>", ASSETS + "<worldbody>"),
+    )
     assert robot.links[0].mass == pytest.approx(1000 * 4 / 3 * math.pi * 0.1**3)
     assert robot.notices == ()
 
@@ -263,11 +308,31 @@ def test_a_body_whose_mesh_is_missing_is_unknown(tmp_path: Path) -> None:
 def test_a_mesh_that_is_there_counts(tmp_path: Path) -> None:
     corners = [(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]
     lines = [f"v {x * 0.1} {y * 0.2} {z * 0.3}" for x, y, z in corners]
-    faces = ["1 2 4", "1 4 3", "5 8 6", "5 7 8", "1 5 6", "1 6 2", "3 4 8", "3 8 7", "1 3 7", "1 7 5", "2 6 8", "2 8 4"]
+    faces = [
+        "1 2 4",
+        "1 4 3",
+        "5 8 6",
+        "5 7 8",
+        "1 5 6",
+        "1 6 2",
+        "3 4 8",
+        "3 8 7",
+        "1 3 7",
+        "1 7 5",
+        "2 6 8",
+        "2 8 4",
+    ]
     (tmp_path / "meshes").mkdir()
-    (tmp_path / "meshes" / "box.obj").write_text("\n".join([*lines, *(f"f {face}" for face in faces)]))
-    text = body("<joint name='j'/>", inertial="", inside='<geom type="mesh" mesh="box" pos="0.1 0 0"/>')
-    text = text.replace("<worldbody>", '<compiler meshdir="meshes"/><asset><mesh file="box.obj"/></asset><worldbody>')
+    (tmp_path / "meshes" / "box.obj").write_text(
+        "\n".join([*lines, *(f"f {face}" for face in faces)])
+    )
+    text = body(
+        "<joint name='j'/>", inertial="", inside='<geom type="mesh" mesh="box" pos="0.1 0 0"/>'
+    )
+    text = text.replace(
+        "<worldbody>",
+        '<compiler meshdir="meshes"/><asset><mesh file="box.obj"/></asset><worldbody>',
+    )
     path = write(tmp_path, text)
     robot = read_mjcf(path)
     against_mujoco(path, robot)
@@ -281,19 +346,31 @@ def test_bodies_without_mass(tmp_path: Path) -> None:
     nothing = read(tmp_path, body("<joint/>", inertial=""))
     assert np.isnan(nothing.links[0].parameters).all()
     assert ("mjcf.no_inertia", {"body": "a"}) in found(nothing)
-    zero = read(tmp_path, body("<joint/>", inertial='<inertial pos="0 0 0" mass="0" diaginertia="0 0 0"/>'))
+    zero = read(
+        tmp_path, body("<joint/>", inertial='<inertial pos="0 0 0" mass="0" diaginertia="0 0 0"/>')
+    )
     assert np.all(zero.links[0].parameters == 0)
-    point = read(tmp_path, body("<joint/>", inertial='<inertial pos="1 0 0" mass="2" diaginertia="0 0 0"/>'))
+    point = read(
+        tmp_path, body("<joint/>", inertial='<inertial pos="1 0 0" mass="2" diaginertia="0 0 0"/>')
+    )
     assert np.array_equal(point.links[0].parameters, [0, 0, 0, 2, 0, 2, 2, 0, 0, 2])
-    odd = read(tmp_path, body("<joint/>", inertial='<inertial pos="0 0 0" mass="2" diaginertia="1 1 9"/>'))
+    odd = read(
+        tmp_path, body("<joint/>", inertial='<inertial pos="0 0 0" mass="2" diaginertia="1 1 9"/>')
+    )
     assert odd.links[0].realizability.realizable is False
-    welded = body("<joint/>", inertial="", inside='<body name="b" pos="0 0 1"><geom size="0.1" mass="2"/></body>')
+    welded = body(
+        "<joint/>",
+        inertial="",
+        inside='<body name="b" pos="0 0 1"><geom size="0.1" mass="2"/></body>',
+    )
     assert read(tmp_path, welded).links[0].mass == 2
 
 
 def test_geoms_of_other_groups_weigh_nothing(tmp_path: Path) -> None:
     inside = '<geom size="0.1" group="2"/><geom type="mesh" mesh="gone" group="4"/>'
-    text = body("<joint/>", inertial="", inside=inside).replace("<worldbody>", ASSETS + "<worldbody>")
+    text = body("<joint/>", inertial="", inside=inside).replace(
+        "<worldbody>", ASSETS + "<worldbody>"
+    )
     text = text.replace("<mujoco>", '<mujoco><compiler inertiagrouprange="1 3"/>')
     path = write(tmp_path, text)
     robot = read_mjcf(path)
@@ -313,7 +390,8 @@ def test_a_total_mass_is_not_spread_over_unknown_bodies(tmp_path: Path) -> None:
 
 def test_inertia_and_damping_of_actuators_count_with_their_gear(tmp_path: Path) -> None:
     text = body('<joint name="j" armature="0.1" damping="2"/>').replace(
-        "</mujoco>", '<actuator><motor joint="j" gear="10" armature="0.01" damping="0.5"/></actuator></mujoco>'
+        "</mujoco>",
+        '<actuator><motor joint="j" gear="10" armature="0.01" damping="0.5"/></actuator></mujoco>',
     )
     try:
         model = mujoco.MjModel.from_xml_string(text)
@@ -322,9 +400,9 @@ def test_inertia_and_damping_of_actuators_count_with_their_gear(tmp_path: Path) 
     robot = read(tmp_path, text)
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
-    assert robot.parameters[robot.layout.index("ZZ1")] + robot.parameters[robot.layout.index("Ia1")] == pytest.approx(
-        2.1
-    )
+    assert robot.parameters[robot.layout.index("ZZ1")] + robot.parameters[
+        robot.layout.index("Ia1")
+    ] == pytest.approx(2.1)
     assert robot.parameters[robot.layout.index("Fv1")] == pytest.approx(52)
     data.qvel[0] = 1.0
     mujoco.mj_forward(model, data)
@@ -337,7 +415,7 @@ def test_inertia_and_damping_of_actuators_count_with_their_gear(tmp_path: Path) 
 def two(equality: str, names: tuple[str, str] = ("lead", "follow")) -> str:
     return f"""<mujoco><compiler angle="radian"/><worldbody><body name="a"><joint name="{names[0]}" ref="0.2"/>
       <geom size="0.1"/><body name="b"><joint name="{names[1]}" ref="0.7"/><geom size="0.1"/></body></body></worldbody>
-      <equality>{equality}</equality></mujoco>"""
+      <equality>{equality}</equality></mujoco>"""  # noqa: E501
 
 
 def test_joint_constraints_make_followers(tmp_path: Path) -> None:
@@ -364,7 +442,9 @@ def test_polynomial_constraints_make_formulas(tmp_path: Path, names: tuple[str, 
 
 
 def test_other_constraints_and_forces_are_told(tmp_path: Path) -> None:
-    text = two('<connect body1="a" body2="b" anchor="0 0 0" name="pin"/><weld body1="a" body2="b"/>')
+    text = two(
+        '<connect body1="a" body2="b" anchor="0 0 0" name="pin"/><weld body1="a" body2="b"/>'
+    )
     text = text.replace("<worldbody>", '<option density="1.2"/><worldbody>').replace(
         'name="a"', 'name="a" gravcomp="1"'
     )
@@ -379,7 +459,9 @@ def test_other_constraints_and_forces_are_told(tmp_path: Path) -> None:
 
 
 def test_gravity_may_be_switched_off(tmp_path: Path) -> None:
-    text = body("<joint/>").replace("<worldbody>", '<option><flag gravity="disable"/></option><worldbody>')
+    text = body("<joint/>").replace(
+        "<worldbody>", '<option><flag gravity="disable"/></option><worldbody>'
+    )
     assert read(tmp_path, text).gravity.tolist() == [0, 0, 0]
 
 
@@ -393,11 +475,18 @@ def test_unknown_words_that_do_not_matter_are_left_out(tmp_path: Path) -> None:
     plain = RICH.replace("</mujoco>", '<include file="part.xml"/></mujoco>')
     expected = read(tmp_path, plain)
     text = plain.replace("<mujoco ", '<mujoco xmlns:xacro="http://www.ros.org/wiki/xacro" ')
-    text = text.replace("<worldbody>", '<xacro:property name="x" value="${1}"/><custom_tool version="3"/><worldbody>')
+    text = text.replace(
+        "<worldbody>",
+        '<xacro:property name="x" value="${1}"/><custom_tool version="3"/><worldbody>',
+    )
     text = text.replace("<light ", '<light newfangled="1" xacro:if="true" ')
     robot = read(tmp_path, text)
     assert robot == expected
-    words = [(data["element"], data["attribute"]) for code, data in found(robot) if code == "mjcf.unknown_word"]
+    words = [
+        (data["element"], data["attribute"])
+        for code, data in found(robot)
+        if code == "mjcf.unknown_word"
+    ]
     assert {("xacro:property", ""), ("custom_tool", ""), ("light", "newfangled")} <= set(words)
 
 
@@ -413,7 +502,10 @@ def test_unknown_words_that_do_not_matter_are_left_out(tmp_path: Path) -> None:
         ('\n<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "c">]><mujoco/>', "DOCTYPE"),
         ("<mujoco/>", "no joint"),
         (body(), "no moving joint"),
-        (body("<freejoint/>"), r"robot.xml:1: body 'a' has a free joint.*remove it for a robot on a fixed base"),
+        (
+            body("<freejoint/>"),
+            r"robot.xml:1: body 'a' has a free joint.*remove it for a robot on a fixed base",
+        ),
         (body('\n<joint type="ball"/>'), r"robot.xml:2: body 'a' has a ball joint.*three hinges"),
         (body('<joint axis="0 0 0"/>'), r"robot.xml:1: .*axis too small"),
         (body('\n<joint axis="0 x 0"/>'), r"robot.xml:2: .*bad format in attribute 'axis'"),
@@ -422,7 +514,10 @@ def test_unknown_words_that_do_not_matter_are_left_out(tmp_path: Path) -> None:
         (body('\n<jont name="j"/>'), r"robot.xml:2: .*unrecognized element.*'jont'"),
         (body('\n<joint axs="0 0 1"/>'), r"robot.xml:2: .*unrecognized attribute: 'axs'"),
         (body('<joint name="j"/><joint name="j"/>'), "repeated name 'j'"),
-        (body("<joint/>").replace('"a"', '"a" pos="nan 0 0"'), r"robot.xml:1: pos=\"nan 0 0\" is not a number"),
+        (
+            body("<joint/>").replace('"a"', '"a" pos="nan 0 0"'),
+            r"robot.xml:1: pos=\"nan 0 0\" is not a number",
+        ),
         ('<mujoco><include file="nowhere.xml"/></mujoco>', "nowhere.xml"),
         (two('<joint joint1="follow" joint2="led"/>'), "unknown element 'led'|'led'"),
     ],

@@ -1,4 +1,6 @@
-"""The closed-form rule gives as many combinations as the exact method, and the same ones, on every chain and tree."""
+"""The closed-form rule gives as many combinations as the exact method, and the same ones, on every
+chain and tree.
+"""
 
 from __future__ import annotations
 
@@ -49,12 +51,16 @@ def seeds(block: int) -> range:
 
 def require_same(robot: Robot, by_rule: BaseMap, other: BaseMap) -> None:
     """Require equal size and equal span (Lin1994 Corollary 6), both ways."""
-    assert by_rule.rank == other.rank, f"{robot.name}: rule {by_rule.rank}, {other.method} {other.rank}"
+    assert by_rule.rank == other.rank, (
+        f"{robot.name}: rule {by_rule.rank}, {other.method} {other.rank}"
+    )
     if by_rule.rank:
         there, back = md.equivalence(by_rule, other), md.equivalence(other, by_rule)
         units = units_of(robot).parameters
         error = (there @ back - np.eye(other.rank)) @ other.matrix * units
-        assert np.abs(error).max() < 1e-7 * max(1.0, float(np.abs(other.matrix * units).max())), robot.name
+        assert np.abs(error).max() < 1e-7 * max(1.0, float(np.abs(other.matrix * units).max())), (
+            robot.name
+        )
 
 
 # ---------------------------------------------------------------- size and span
@@ -90,7 +96,9 @@ def test_any_frames(block: int) -> None:
         q, dq, ddq = random_state(robot, np.random.default_rng(seed), 3)
         tau = md.inverse_dynamics(robot, q, dq, ddq)
         Y = md.base_regressor(robot, q, dq, ddq, base=base)
-        assert np.abs(Y @ base.values() - tau).max(initial=0.0) < 1e-9 * max(1.0, float(np.abs(tau).max()))
+        assert np.abs(Y @ base.values() - tau).max(initial=0.0) < 1e-9 * max(
+            1.0, float(np.abs(tau).max())
+        )
 
 
 @blocks(30, 300)
@@ -137,7 +145,10 @@ def test_gravity_load_alone(block: int) -> None:
 
 @blocks(60, 1000)
 def test_torque_set_spans_both_others(block: int) -> None:
-    """Lin1994 Theorem 2: what determines torque is what determines the gravity load or the inertia matrix."""
+    """Lin1994 Theorem 2.
+
+    What determines torque is what determines the gravity load or the inertia matrix.
+    """
     for seed in seeds(block):
         robot = (chain_of_seed if seed % 2 else tree_of_seed)(seed)
         units = units_of(robot).parameters
@@ -153,7 +164,10 @@ def test_torque_set_spans_both_others(block: int) -> None:
 
 @blocks(80, 2000)
 def test_constants_outside_the_set_are_not_needed(block: int) -> None:
-    """Lin1994 Theorems 1 and 3: with them put to zero, inertia matrix and gravity load stay what they are."""
+    """Lin1994 Theorems 1 and 3.
+
+    With them put to zero, inertia matrix and gravity load stay what they are.
+    """
     for seed in seeds(block):
         robot = (chain_of_seed if seed % 2 else tree_of_seed)(seed)
         version = VERSIONS[seed // 2 % 2]
@@ -168,7 +182,9 @@ def test_constants_outside_the_set_are_not_needed(block: int) -> None:
             scale = 1.0 + float(np.abs(expected).max())
             assert np.abs(M - expected).max() < 1e-11 * scale, robot.name
             weight = md.gravity_torque(robot, q)
-            assert np.abs(tau - weight).max() < 1e-11 * (1.0 + float(np.abs(weight).max())), robot.name
+            assert np.abs(tau - weight).max() < 1e-11 * (1.0 + float(np.abs(weight).max())), (
+                robot.name
+            )
 
 
 def _ten(robot: Robot) -> list[list[float]]:
@@ -189,11 +205,23 @@ def _reduced(robot: Robot, base: BaseMap) -> list[Constants]:
 
         k = [at(f"k{n}x"), at(f"k{n}y"), at(f"k{n}z")]
         if role.sigma:
-            u = pose.links[index, :3, :3].T @ pose.axes[(role.r or 0) - 1]  # ERRATA G: a virtual k from κ
-            v1, v2 = np.array([-u[1], u[0], 0.0]), np.array([-u[2] * u[0], -u[2] * u[1], 1 - u[2] ** 2])
+            u = (
+                pose.links[index, :3, :3].T @ pose.axes[(role.r or 0) - 1]
+            )  # ERRATA G: a virtual k from κ
+            v1, v2 = (
+                np.array([-u[1], u[0], 0.0]),
+                np.array([-u[2] * u[0], -u[2] * u[1], 1 - u[2] ** 2]),
+            )
             k = list((at(f"kappa1_{n}") * v1 + at(f"kappa2_{n}") * v2) / (1 - u[2] ** 2))
         mark = "h_" if role.centre is not None else "_"
-        U = [at(f"U11_22_{n}"), at(f"U12_{n}"), at(f"U13{mark}{n}"), 0.0, at(f"U23{mark}{n}"), at(f"U33_{n}")]
+        U = [
+            at(f"U11_22_{n}"),
+            at(f"U12_{n}"),
+            at(f"U13{mark}{n}"),
+            0.0,
+            at(f"U23{mark}{n}"),
+            at(f"U33_{n}"),
+        ]
         found.append(Constants(at(f"m{n}"), k, U))
     return found
 
@@ -215,7 +243,9 @@ def _inertia_and_gravity(robot: Robot, q: Array, bodies: list[Composite]) -> tup
         while m >= 0:
             u = R.T @ pose.axes[m]
             s = R.T @ (origin - pose.links[m, :3, 3])
-            M[m, i] = M[i, m] = u @ (moment + np.cross(s, force)) if robot.joints[m].turns else u @ force
+            M[m, i] = M[i, m] = (
+                u @ (moment + np.cross(s, force)) if robot.joints[m].turns else u @ force
+            )
             m = robot.joints[m].parent
     return M, tau
 
@@ -229,7 +259,9 @@ def test_both_versions_are_equivalent(block: int) -> None:
 
 @blocks(40, 1000)
 def test_sigma_in_closed_form(block: int) -> None:
-    """ERRATA A: σ of Theorem 4 is 0 exactly where the joint is across gravity in a general position."""
+    """ERRATA A: σ of Theorem 4 is 0 exactly where the joint is across gravity in a general
+    position.
+    """
     for seed in seeds(block):
         robot = (chain_of_seed if seed % 2 else tree_of_seed)(seed)
         structure = structure_of(robot, "gravity")
@@ -262,14 +294,25 @@ SMALL = {
 def test_small_cases(name: str) -> None:
     kinds, alpha, a, d, gravity, size = SMALL[name]
     robot = Robot.from_mdh(kinds, alpha, a, d, gravity=gravity)
-    assert mlc_base(robot).rank == mlc_base(robot, "1992").rank == md.base_parameters(robot).rank == size
+    assert (
+        mlc_base(robot).rank
+        == mlc_base(robot, "1992").rank
+        == md.base_parameters(robot).rank
+        == size
+    )
 
 
 def test_rotor_of_a_vertical_lift_hides_the_mass() -> None:
-    """A vertical lift with rotor and constant friction: mass plus rotor, and offset plus weight, and no more."""
+    """A vertical lift with rotor and constant friction.
+
+    Mass plus rotor, and offset plus weight, and no more.
+    """
     robot = Robot.from_mdh("P", rotor_inertia=True, friction="offset")
     base = mlc_base(robot)
-    assert [str(relation) for relation in base.relations()] == ["m1 = M1 + Ia1", "Fo1 = 9.81 M1 + Fo1"]
+    assert [str(relation) for relation in base.relations()] == [
+        "m1 = M1 + Ia1",
+        "Fo1 = 9.81 M1 + Fo1",
+    ]
     assert mlc_base(Robot.from_mdh("P", rotor_inertia=True)).names == ("m1", "Ia1")
     assert mlc_base(Robot.from_mdh("P", [RIGHT], rotor_inertia=True)).names == ("m1",)
 
@@ -283,7 +326,10 @@ def test_puma() -> None:
     assert len(base.eliminated) == 11
     assert base.kept == md.base_parameters(md.load("puma560")).kept
     relations = {relation.name: relation.formula() for relation in base.relations()}
-    assert relations["U33_1"] == "ZZ1 + Ia1 + YY2 + YY3 + 2 R3 MZ3 + (D3² + R3²) M3 + (D3² + D4² + R3²)(M4 + M5 + M6)"
+    assert (
+        relations["U33_1"]
+        == "ZZ1 + Ia1 + YY2 + YY3 + 2 R3 MZ3 + (D3² + R3²) M3 + (D3² + D4² + R3²)(M4 + M5 + M6)"
+    )
     assert relations["k2x"] == "MX2 + D3 (M3 + M4 + M5 + M6)"
 
 
@@ -312,7 +358,9 @@ def test_symbols_have_the_values_of_the_map(seed: int) -> None:
 
 
 def test_structure_speaks() -> None:
-    robot = Robot.from_mdh("RPRRP", [0, RIGHT, -RIGHT, RIGHT, 0], [0, 0, 0.2, 0, 0.1], gravity=VERTICAL)
+    robot = Robot.from_mdh(
+        "RPRRP", [0, RIGHT, -RIGHT, RIGHT, 0], [0, 0, 0.2, 0, 0.1], gravity=VERTICAL
+    )
     structure = mlc_base(robot).structure
     assert structure is not None
     assert (structure.r, structure.s) == (1, 4)
@@ -347,7 +395,8 @@ def test_units_play_no_part() -> None:
         small = replace(
             robot,
             joints=tuple(
-                replace(joint, before=_scaled(joint.before), after=_scaled(joint.after)) for joint in robot.joints
+                replace(joint, before=_scaled(joint.before), after=_scaled(joint.after))
+                for joint in robot.joints
             ),
             gravity=robot.gravity * 1000.0,
         )
@@ -356,7 +405,9 @@ def test_units_play_no_part() -> None:
 
 
 def _scaled(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    return tuple(step if step.is_turn else replace(step, value=step.value * 1000.0) for step in steps)
+    return tuple(
+        step if step.is_turn else replace(step, value=step.value * 1000.0) for step in steps
+    )
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -398,4 +449,6 @@ def test_moment_product_is_the_cross_product_form() -> None:
         return np.array([[0, -v[2], v[1]], [v[2], 0, -v[0]], [-v[1], v[0], 0]])
 
     full = -cross(a) @ cross(b) - cross(b) @ cross(a)
-    np.testing.assert_allclose(moment_product(list(a), list(b)), full[(0, 0, 0, 1, 1, 2), (0, 1, 2, 1, 2, 2)])
+    np.testing.assert_allclose(
+        moment_product(list(a), list(b)), full[(0, 0, 0, 1, 1, 2), (0, 1, 2, 1, 2, 2)]
+    )

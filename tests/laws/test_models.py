@@ -1,4 +1,7 @@
-"""What a set must determine: every method gives the same answer, and maps that do not suffice are refused."""
+"""What a set must determine.
+
+Every method gives the same answer, and maps that do not suffice are refused.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,9 @@ def test_every_method_gives_the_set(model: str) -> None:
             base = md.base_parameters(robot, method, model)
             kept = W[:, list(robot.layout.indices(base.kept))]
             kept = kept if base.unmixing is None else kept @ base.unmixing
-            assert np.abs(W @ phi - kept @ base.values(phi)).max() <= 1e-8 * max(1.0, np.abs(W @ phi).max()), seed
+            assert np.abs(W @ phi - kept @ base.values(phi)).max() <= 1e-8 * max(
+                1.0, np.abs(W @ phi).max()
+            ), seed
             assert base.model == model
             ranks.add(base.rank)
         assert len(ranks) == 1, (seed, ranks)
@@ -79,7 +84,9 @@ def test_a_map_knows_what_it_lacks() -> None:
         ("energy", {"torque", "gravity", "inertia", "energy"}),
     ):
         base = md.base_parameters(robot, model=model)
-        assert {need for need in ("torque", "gravity", "inertia", "energy") if not base.lacks(need)} == can, model
+        assert {
+            need for need in ("torque", "gravity", "inertia", "energy") if not base.lacks(need)
+        } == can, model
     assert "joint2" in md.base_parameters(robot, joints=("joint2",)).lacks("gravity")
     assert "some parameters" in md.base_parameters(robot, columns=("M3", "MX3")).lacks("gravity")
     rubbing = robot.with_drives(friction=("viscous",))
@@ -103,7 +110,9 @@ def test_functions_refuse_maps_that_do_not_suffice() -> None:
     t = np.arange(80) * 0.01
     motion = np.sin(t[:, None] * np.arange(1.0, robot.n + 1))
     log = md.Recording(t, motion, motion, dq=motion, ddq=motion, joint_names=robot.joint_names)
-    with pytest.raises(NotEquivalent, match="identify: this base map does not determine the torques"):
+    with pytest.raises(
+        NotEquivalent, match="identify: this base map does not determine the torques"
+    ):
         md.identify(robot, log, base=gravity)
     with pytest.raises(NotEquivalent, match="inertia matrix"):
         md.papers.inertia_matrix_by_regressor(robot, q, gravity.values(), base=gravity)
@@ -134,11 +143,17 @@ def test_compiled_dynamics_read_base_parameters_alone(method: str) -> None:
         expected = getattr(md, what)(robot, *given, parameters=phi)
         open_ = md.compile(robot, what, base=base, parameters="argument")
         assert open_.function.arguments[-1].size == base.rank
-        np.testing.assert_allclose(open_(*given, beta), expected, rtol=1e-8, atol=1e-8 * np.abs(expected).max())
+        np.testing.assert_allclose(
+            open_(*given, beta), expected, rtol=1e-8, atol=1e-8 * np.abs(expected).max()
+        )
         baked = md.compile(robot, what, base=base, parameters=beta)
-        np.testing.assert_allclose(baked(*given), expected, rtol=1e-8, atol=1e-8 * np.abs(expected).max())
+        np.testing.assert_allclose(
+            baked(*given), expected, rtol=1e-8, atol=1e-8 * np.abs(expected).max()
+        )
         own = md.compile(robot, what, base=base)
-        np.testing.assert_allclose(own(*given), getattr(md, what)(robot, *given), rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(
+            own(*given), getattr(md, what)(robot, *given), rtol=1e-8, atol=1e-9
+        )
     with pytest.raises(NotEquivalent, match="inertia matrix"):
         md.compile(robot, "inertia_matrix", base=md.base_parameters(robot, model="gravity"))
     with pytest.raises(MinidynError, match="takes no base"):

@@ -3,12 +3,13 @@
 import csv
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import minidyn as md
-from minidyn.excitation.robot_files import FORMATS
+from minidyn.excitation.robot_files import FORMATS, WAY_TO_FIRST_POINT, save_motion
 from minidyn.simulation.trajectory import quintic
 
 HOME = np.array([0.0, -1.2, 1.0, -1.0, -1.5, 0.2])
@@ -49,7 +50,10 @@ def read_ros2(path):
     content = yaml.safe_load(text)
     points = content["points"]
     t = [p["time_from_start"]["sec"] + 1e-9 * p["time_from_start"]["nanosec"] for p in points]
-    assert all(len(p["velocities"]) == len(p["accelerations"]) == len(content["joint_names"]) for p in points)
+    assert all(
+        len(p["velocities"]) == len(p["accelerations"]) == len(content["joint_names"])
+        for p in points
+    )
     return (
         text[: text.index("joint_names")],
         content["joint_names"],
@@ -79,12 +83,20 @@ def read_urscript(path):
     steps = re.findall(r"^  servoj\(\[([^\]]+)\], t=([0-9.e-]+),", text, re.MULTILINE)
     q = np.array([[float(x) for x in numbers.split(",")] for numbers, _ in steps])
     t = float(steps[0][1]) * np.arange(len(q))
-    assert re.search(r"^  movej\(\[([^\]]+)\]", text, re.MULTILINE).group(1) == steps[0][0]  # it begins where it shall
+    assert (
+        re.search(r"^  movej\(\[([^\]]+)\]", text, re.MULTILINE).group(1) == steps[0][0]
+    )  # it begins where it shall
     assert text.rstrip().endswith("minidyn_motion()")
     return text[: text.index("def ")], list(md.load("ur5e").joint_names), t, q
 
 
-READERS = {"csv": read_csv, "parquet": read_parquet, "ros2": read_ros2, "mcap": read_mcap, "urscript": read_urscript}
+READERS = {
+    "csv": read_csv,
+    "parquet": read_parquet,
+    "ros2": read_ros2,
+    "mcap": read_mcap,
+    "urscript": read_urscript,
+}
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -112,27 +124,46 @@ def read_krl(path):
     shares = np.array([float(one) for one in re.findall(r"TIME_BLOCK PART = ([0-9.]+)", block)])
     assert shares.sum() == pytest.approx(100.0, abs=1e-3)
     assert f"PTP {{{rows[0]}}}" in text[: text.index("PTP_SPLINE")]  # it goes there slowly first
-    assert text[: text.index("PTP_SPLINE")].index("BAS(#VEL_PTP, 5)") < text.index(f"PTP {{{rows[0]}}}")
-    assert all(line.startswith(";") for line in text.splitlines()[1 : text.splitlines().index("DEF minidyn_motion()")])
+    assert text[: text.index("PTP_SPLINE")].index("BAS(#VEL_PTP, 5)") < text.index(
+        f"PTP {{{rows[0]}}}"
+    )
+    assert all(
+        line.startswith(";")
+        for line in text.splitlines()[1 : text.splitlines().index("DEF minidyn_motion()")]
+    )
     return text[: text.index("DEF ")], np.r_[0.0, np.cumsum(shares) / 100 * whole], q
 
 
 def read_rapid(path):
     text = path.read_text()
-    moves = re.findall(r"MoveAbsJ \[\[(.*?)\],\[.*?\]\]\\NoEOffs, (v50|v1000\\T:=([0-9.]+)), (fine|z5), tool0;", text)
+    moves = re.findall(
+        r"MoveAbsJ \[\[(.*?)\],\[.*?\]\]\\NoEOffs, (v50|v1000\\T:=([0-9.]+)), (fine|z5), tool0;",
+        text,
+    )
     q = np.radians([[float(word) for word in move[0].split(",")] for move in moves])
     assert moves[0][1] == "v50"
     assert moves[-1][3] == "fine"
     assert text.splitlines()[0] == "MODULE minidyn_motion"
     assert text.rstrip().endswith("ENDMODULE")
-    return text[: text.index("PROC ")], np.r_[0.0, np.cumsum([float(move[2]) for move in moves[1:]])], q
+    return (
+        text[: text.index("PROC ")],
+        np.r_[0.0, np.cumsum([float(move[2]) for move in moves[1:]])],
+        q,
+    )
 
 
 @pytest.mark.parametrize(("name", "reader"), [("krl", read_krl), ("rapid", read_rapid)])
 @pytest.mark.parametrize("speed", [1.0, 0.1])
 def test_waypoints_are_points_of_the_motion(motion, tmp_path, name, reader, speed) -> None:
     head, t, q = reader(motion.save(tmp_path / f"motion{FORMATS[name][0]}", speed=speed))
-    for word in ("WARNING", "emergency stop", "10 % speed", "NOT checked", "Between waypoints", "Signs and zeros"):
+    for word in (
+        "WARNING",
+        "emergency stop",
+        "10 % speed",
+        "NOT checked",
+        "Between waypoints",
+        "Signs and zeros",
+    ):
         assert word in head
     assert t[-1] == pytest.approx(4.0 / speed, abs=2e-3)
     assert 0.1 < np.diff(t)[:-1].max() < 0.25
@@ -140,7 +171,10 @@ def test_waypoints_are_points_of_the_motion(motion, tmp_path, name, reader, spee
 
 
 def test_the_program_for_franka_follows_the_motion(tmp_path, monkeypatch) -> None:
-    """Run against a robot made of nothing: it goes slowly to the start, then commands are the motion at 1 kHz."""
+    """Run against a robot made of nothing.
+
+    It goes slowly to the start, then commands are the motion at 1 kHz.
+    """
     import runpy
     import sys
     from types import ModuleType, SimpleNamespace
@@ -193,7 +227,9 @@ def test_a_ramp_leads_from_home_to_the_start_and_back(motion, tmp_path) -> None:
     start = motion.trajectory(0.0)[0]
     begin = int(np.argmin(np.abs(q - start).max(axis=1)))
     ramp = t[begin]
-    np.testing.assert_allclose(q[: begin + 1], quintic(HOME, start, ramp)(t[: begin + 1])[0], atol=1e-6)
+    np.testing.assert_allclose(
+        q[: begin + 1], quintic(HOME, start, ramp)(t[: begin + 1])[0], atol=1e-6
+    )
     inside = (t >= ramp) & (t <= ramp + 4.0)
     np.testing.assert_allclose(q[inside], motion.trajectory(t[inside] - ramp)[0], atol=1e-6)
     speed = np.abs(np.diff(q, axis=0) / np.diff(t)[:, None])
@@ -229,7 +265,10 @@ def test_hostile_names_stay_names(tmp_path) -> None:
 
     names = iter(["a\nend\nmovej([0,0,0,0,0,0])", 'x", {y: [', "#,comma"])
     robot = md.load("puma4")
-    robot = replace(robot.with_joints(lambda joint: replace(joint, name=next(names, "last"))), name="evil\nstop()")
+    robot = replace(
+        robot.with_joints(lambda joint: replace(joint, name=next(names, "last"))),
+        name="evil\nstop()",
+    )
     made = md.excite(robot, 3.0, friction=(), rotor_inertia=False, time_limit=0.5)
     for name, reader in READERS.items():
         if name != "urscript":
@@ -248,8 +287,26 @@ def test_the_shell_and_a_study_write_the_same_motion(tmp_path) -> None:
 
     from minidyn.app.cli.main import main
 
-    words = ["excite", "two_link", "--duration", "4", "--limit", "velocity=0.8", "--limit", "upper.joint2=1.0"]
-    words += ["--friction", "viscous", "--no-rotor-inertia", "--harmonics", "4", "--format", "ros2", "--json"]
+    words = [
+        "excite",
+        "two_link",
+        "--duration",
+        "4",
+        "--limit",
+        "velocity=0.8",
+        "--limit",
+        "upper.joint2=1.0",
+    ]
+    words += [
+        "--friction",
+        "viscous",
+        "--no-rotor-inertia",
+        "--harmonics",
+        "4",
+        "--format",
+        "ros2",
+        "--json",
+    ]
     result = CliRunner().invoke(main, [*words, "--output", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
@@ -290,6 +347,33 @@ formats = ["ros2"]
     assert md.run_study(tmp_path / "study.toml")["excite-first"].state == "done"
     _, _, t, q = read_csv(tmp_path / "study" / "excite-first" / "motion.csv")
     np.testing.assert_allclose(q, made.trajectory(t)[0], atol=1e-6)
-    wrong = CliRunner().invoke(main, ["excite", "two_link", "--duration", "4", "--limit", "velocity"])
+    wrong = CliRunner().invoke(
+        main, ["excite", "two_link", "--duration", "4", "--limit", "velocity"]
+    )
     assert wrong.exit_code == 2
     assert "velocity=1.0" in wrong.output
+
+
+@pytest.mark.parametrize("kind", [*WAY_TO_FIRST_POINT, "csv"])
+def test_programs_say_first_that_their_way_to_the_first_point_is_not_checked(
+    kind: str, tmp_path: Path
+) -> None:
+    """Programs that drive there themselves; other files need a robot that stands there."""
+    robot = md.load("panda" if kind == "franka" else "ur10e")
+    motion = md.trajectory.fourier(robot, seed=1, period=4.0)
+    for home in (None, np.clip(motion(0.0)[0], -1.0, 1.0) if kind == "csv" else motion(0.0)[0]):
+        target = tmp_path / f"motion{FORMATS[kind][0]}"
+        save_motion(robot, motion, 1.0, target, kind, ["position"], [], 1.0, home, 100.0)
+        lines = target.read_bytes().decode().splitlines()
+        first = next(number for number, line in enumerate(lines) if "WARNING" in line)
+        head = " ".join(line.strip("#;! ") for line in lines[first : first + 5])
+        if kind == "csv":
+            assert "drives" not in head
+            assert ("must stand at the first point" in head) == (home is None)
+            continue
+        assert "It first drives from wherever the robot stands" in head
+        assert "THIS WAY WAS NOT CHECKED" in head
+        assert "must stand" not in "".join(lines)
+        code = [line for line in lines if line.strip()[:1] not in ("#", ";", "!")]
+        if kind != "krl":  # the others say it again when they are started
+            assert any("NOT CHECKED" in line.upper() for line in code)

@@ -1,4 +1,6 @@
-"""Machine code against a plain NumPy evaluation of the same tape, for every layout a caller may have."""
+"""Machine code against a plain NumPy evaluation of the same tape, for every layout a caller may
+have.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def plain() -> tuple[Function, NativeFunction]:
 @pytest.mark.parametrize("seed", range(6))
 def test_random_programs(seed: int, width: int) -> None:
     shapes = [((2, 5),), ((), (3,)), ((17,),), ((4, 4), (1,), (9,)), ((8, 3),), ((31,),)][seed]
-    function = random_function(seed, ((6, 3), (1,), (8, 2, 5), (9,), (16, 7), (3, 3))[seed], (), shapes, 150)
+    function = random_function(
+        seed, ((6, 3), (1,), (8, 2, 5), (9,), (16, 7), (3, 3))[seed], (), shapes, 150
+    )
     native = compile_function(function, width=width)
     arrays = samples(function, 43)
     expected = evaluate(function, *arrays)
@@ -70,7 +74,9 @@ def test_leading_shapes(plain: tuple[Function, NativeFunction], batch: tuple[int
     ("first", "second"),
     [((), (5,)), ((5,), ()), ((4, 1), (1, 3)), ((7, 2), (2,)), ((1,), (9,)), ((3, 1), (0,))],
 )
-def test_broadcasting(plain: tuple[Function, NativeFunction], first: tuple[int, ...], second: tuple[int, ...]) -> None:
+def test_broadcasting(
+    plain: tuple[Function, NativeFunction], first: tuple[int, ...], second: tuple[int, ...]
+) -> None:
     function, native = plain
     rng = np.random.default_rng(5)
     arrays = [rng.normal(size=(*first, 6)), rng.normal(size=(*second, 3))]
@@ -118,7 +124,10 @@ def test_other_dtypes_and_lists(plain: tuple[Function, NativeFunction]) -> None:
     expected = evaluate(function, whole.astype(float), half.astype(float))[0]
     close(native(whole, half), expected)
     close(native(whole.tolist(), half.tolist()), expected)
-    close(native(whole.astype(bool), half), evaluate(function, whole.astype(bool), half.astype(float))[0])
+    close(
+        native(whole.astype(bool), half),
+        evaluate(function, whole.astype(bool), half.astype(float))[0],
+    )
     close(native(whole[0], half[0]), expected[0])
 
 
@@ -219,7 +228,9 @@ def test_uniform_arguments(width: int) -> None:
         arrays[1] = np.repeat(arrays[1], 2)[::2]
         for mine, theirs in zip(native(*arrays), evaluate(function, *arrays)):
             close(mine, theirs)
-    for mine, theirs in zip(native.fast(*samples(function)), evaluate(function, *samples(function))):
+    for mine, theirs in zip(
+        native.fast(*samples(function)), evaluate(function, *samples(function))
+    ):
         close(mine, theirs)
 
 
@@ -230,7 +241,9 @@ def test_only_uniform_and_constant_outputs() -> None:
         Instruction("sin", (1,)),
         Instruction("const", (), 4.0),
     )
-    function = Function("u", (Argument("x", 2), Argument("p", 1, True)), (Result("y", (4,)),), tape, ((3, 2, 0, 1),))
+    function = Function(
+        "u", (Argument("x", 2), Argument("p", 1, True)), (Result("y", (4,)),), tape, ((3, 2, 0, 1),)
+    )
     native = compile_function(function)
     x, p = np.arange(40.0).reshape(20, 2), np.array([0.3])
     expected = np.stack([np.full(20, 4.0), np.full(20, np.sin(0.3)), x[:, 1], np.full(20, 0.3)], 1)
@@ -240,7 +253,9 @@ def test_only_uniform_and_constant_outputs() -> None:
 
 def test_empty_arguments_and_results() -> None:
     tape = (Instruction("const", (), 2.0),)
-    function = Function("e", (Argument("x", 0),), (Result("y", (0, 3)), Result("z", (2,))), tape, ((), (0, 0)))
+    function = Function(
+        "e", (Argument("x", 0),), (Result("y", (0, 3)), Result("z", (2,))), tape, ((), (0, 0))
+    )
     native = compile_function(function)
     for batch in ((), (9,), (2, 2), (0,)):
         y, z = native(np.empty((*batch, 0)))
@@ -286,7 +301,9 @@ def test_position_in_a_batch_does_not_matter(plain: tuple[Function, NativeFuncti
 
 def test_same_function_is_compiled_once() -> None:
     assert compile_function(random_function(1)) is compile_function(random_function(1))
-    assert compile_function(random_function(1), width=2) is not compile_function(random_function(1), width=4)
+    assert compile_function(random_function(1), width=2) is not compile_function(
+        random_function(1), width=4
+    )
     assert "define i32 @rows" in compile_function(random_function(1)).llvm_ir
     with pytest.raises(ValueError, match="width"):
         compile_function(random_function(1), width=3)
@@ -300,7 +317,10 @@ def test_uniform_argument_has_no_batch_axes() -> None:
 
 @pytest.mark.parametrize("width", [1, 4, 8])
 def test_results_larger_than_the_caches(width: int) -> None:
-    """These are written past the caches; whatever the alignment, every number must arrive, and nothing else."""
+    """These are written past the caches.
+
+    Whatever the alignment, every number must arrive, and nothing else.
+    """
     function = random_function(9, (3,), (), ((5, 7),), 80)
     native = compile_function(function, width=width)
     count = (33 << 20) // (8 * 35) + 3
@@ -328,7 +348,10 @@ def test_work_space_too_large_for_the_stack() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_threads_after_a_fork() -> None:
-    """A child process has none of its parent's threads; it must start its own instead of waiting for them."""
+    """A child process has none of its parent's threads.
+
+    It must start its own instead of waiting for them.
+    """
     code = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
@@ -356,7 +379,10 @@ def _compute_for_long(native: NativeFunction, arrays: list[np.ndarray], threads:
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no such signals on this system")
 @pytest.mark.parametrize("threads", [1, 2])
 def test_signals_in_between_change_nothing(threads: int) -> None:
-    """A signal every half millisecond while machine code runs; an interruption that it raises comes through."""
+    """A signal every half millisecond while machine code runs.
+
+    An interruption that it raises comes through.
+    """
     function = random_function(6, (6, 3), (2,), ((6, 6),), 400)
     native = compile_function(function)
     arrays = samples(function, 40_003)
@@ -394,11 +420,16 @@ def test_kernels_in_processes_that_are_started_anew() -> None:
             assert np.array_equal(found, kernel(*states))
 
 
-@pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="names of x86 processors")
-@pytest.mark.parametrize(
-    ("cpu", "width", "fused"), [("x86-64", 2, False), ("haswell", 4, True), ("skylake-avx512", 8, True)]
+@pytest.mark.skipif(
+    platform.machine().lower() not in ("x86_64", "amd64"), reason="names of x86 processors"
 )
-def test_code_for_other_processors(cpu: str, width: int, fused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("cpu", "width", "fused"),
+    [("x86-64", 2, False), ("haswell", 4, True), ("skylake-avx512", 8, True)],
+)
+def test_code_for_other_processors(
+    cpu: str, width: int, fused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The code for an older or other processor is right too, as far as this one can run it."""
     mine = host_module.host()
     if width > mine.width or (fused and not mine.fused):

@@ -1,4 +1,5 @@
-"""Without llvmlite (no wheel for this machine) NumPy computes the same numbers, says so, and every computation works.
+"""Without llvmlite (no wheel for this machine) NumPy computes the same numbers, says so, and every
+computation works.
 
 The same script runs with the library, here, and in a process from which it is hidden.
 """
@@ -37,7 +38,11 @@ told = [str(one.message) for one in seen]
 assert len(told) == 1 and "llvmlite" in told[0], told
 """
 
-METHODS = ("wls", "ols", "irls", "parallel", "tls", "filtered", "momentum", "energy") if LONG else ("wls",)
+METHODS = (
+    ("wls", "ols", "irls", "parallel", "tls", "filtered", "momentum", "energy")
+    if LONG
+    else ("wls",)
+)
 FUNCTIONS = {
     "inverse_dynamics": 3,
     "forward_dynamics": 3,
@@ -82,7 +87,9 @@ def computed() -> dict[str, Any]:
     run = md.simulate(robot, law, motion, 1.0, dt=5e-3, noise=1e-4, torque_noise=0.01)
     found["simulate"] = run.q
     starts = motion(0.0)[0] + 0.1 * rng.normal(size=(3, robot.n))
-    found["batch"] = np.stack([one.q for one in md.simulate_batch(robot, law, motion, 0.05, dt=5e-3, q0=starts)])
+    found["batch"] = np.stack(
+        [one.q for one in md.simulate_batch(robot, law, motion, 0.05, dt=5e-3, q0=starts)]
+    )
     adaptive = md.control.slotine_li(robot, bandwidth=10, gain=20.0, adaptation=0.1, period=5e-3)
     found["adaptive"] = md.simulate(robot, adaptive, motion, 0.2, dt=5e-3).q
     found["validate"] = md.validate(estimate, log).rmse
@@ -120,9 +127,13 @@ def test_numpy_computes_the_same_and_says_so(tmp_path: Path) -> None:
         assert set(other) == set(expected)
         for name, values in expected.items():
             relative, absolute = 1e-6, 1e-8 * np.abs(values).max()
-            if name == "searched beta":  # to 1e-10 of an objective in variances: 1e-5 of a standard deviation
+            if (
+                name == "searched beta"
+            ):  # to 1e-10 of an objective in variances: 1e-5 of a standard deviation
                 relative, absolute = 0.0, 1e-4 * expected["searched std"]
             elif name == "searched std":  # fits to parts of the log are found to 1e-6 of it
                 relative = 0.02
             assert other[name].shape == np.shape(values)
-            assert np.all(np.abs(other[name] - values) <= relative * np.abs(values) + absolute), name
+            assert np.all(np.abs(other[name] - values) <= relative * np.abs(values) + absolute), (
+                name
+            )

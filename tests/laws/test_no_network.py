@@ -26,7 +26,7 @@ log = md.read_recording(sys.argv[1] + ".csv", robot)
 estimate = md.identify(robot, log, friction=[], rotor_inertia=False)
 md.report(estimate, log, sys.argv[1] + ".html", code=False)
 estimate.save(sys.argv[1] + ".json")
-"""
+"""  # noqa: E501
 
 
 def run(word: str) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,7 @@
-"""What short logs leave open: infinite deviations and a notice, and nothing after it breaks or shows a number."""
+"""What short logs leave open.
+
+Infinite deviations and a notice, and nothing after it breaks or shows a number.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,11 @@ def log(robot: md.Robot, count: int, moving: list[int]) -> md.Recording:
         rng.uniform(2, 6, robot.n),
         np.where(np.isin(np.arange(robot.n), moving), rng.uniform(0.2, 0.8, robot.n), 0.0),
     )
-    q, dq, ddq = a * np.sin(np.outer(t, w)), a * w * np.cos(np.outer(t, w)), -a * w * w * np.sin(np.outer(t, w))
+    q, dq, ddq = (
+        a * np.sin(np.outer(t, w)),
+        a * w * np.cos(np.outer(t, w)),
+        -a * w * w * np.sin(np.outer(t, w)),
+    )
     tau = md.inverse_dynamics(robot, q, dq, ddq) + rng.normal(0, 0.05, q.shape)
     return md.Recording(t, q, tau, dq, ddq, joint_names=robot.joint_names)
 
@@ -43,7 +50,9 @@ def test_open_parameters_have_infinite_deviations_and_a_notice(short: md.Estimat
     assert [row[1].strip() for row in rows if row[3].strip() == "inf"] == still_open
 
 
-def test_predicted_deviations_are_infinite_where_open_parameters_act(robot: md.Robot, short: md.Estimate) -> None:
+def test_predicted_deviations_are_infinite_where_open_parameters_act(
+    robot: md.Robot, short: md.Estimate
+) -> None:
     motion = log(robot, 30, [0, 1, 2, 3])
     Y = md.base_regressor(robot, motion.q, motion.dq, motion.ddq, base=short.base)
     acts = np.any(np.abs(Y[..., np.isinf(short.std)]) > 1e-9, axis=-1)
@@ -66,7 +75,9 @@ def test_nothing_after_it_breaks(robot: md.Robot, short: md.Estimate, tmp_path: 
     assert np.isfinite(load.mass)
     assert np.isfinite(load.covariance).all()
     assert "0 of 8 parameters differ" in repr(md.compare_estimates(short, again))
-    page = md.report(short, {"test": long}, tmp_path / "r.html", fit=fitted).read_text(encoding="utf-8")
+    page = md.report(short, {"test": long}, tmp_path / "r.html", fit=fitted).read_text(
+        encoding="utf-8"
+    )
     text = re.sub(r"<(script|style).*?</\1>|<[^>]+>", " ", page, flags=re.DOTALL)
     assert not re.search(r"(?<![\w.])nan(?![\w.])", text, re.IGNORECASE)
     assert short._repr_html_()
@@ -84,4 +95,6 @@ def test_linear_maps_of_open_values() -> None:
     made, kept = carried(change, covariance), [0, 1, 3]
     assert np.isinf(made[2, 2])
     assert not made[2, :2].any()
-    np.testing.assert_allclose(made[:2, :2], change[:2, kept] @ covariance[np.ix_(kept, kept)] @ change[:2, kept].T)
+    np.testing.assert_allclose(
+        made[:2, :2], change[:2, kept] @ covariance[np.ix_(kept, kept)] @ change[:2, kept].T
+    )

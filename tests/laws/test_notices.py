@@ -15,12 +15,12 @@ import pytest
 
 import minidyn
 from minidyn.errors import DescriptionError
-from minidyn.notices import KINDS, LEVELS, Kind, Notice, look, most_serious_first
+from minidyn.notices import KINDS, LEVELS, Kind, Notice, most_serious_first, warning
 
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(minidyn.__file__).parent
 
-NOISY = Kind("test.noisy", "act", "The log is noisy.", "Record {joint} again.")
+NOISY = Kind("test.noisy", "error", "The log is noisy.", "Record {joint} again.")
 
 
 @pytest.fixture(scope="module")
@@ -36,44 +36,56 @@ def tool() -> ModuleType:
 
 def test_a_notice_is_a_sentence_with_a_code() -> None:
     made = NOISY("elbow: 3 N m of noise", joint="elbow", noise=3.0)
-    assert (made.code, made.level, str(made)) == ("test.noisy", "act", "elbow: 3 N m of noise")
+    assert (made.code, made.level, str(made)) == ("test.noisy", "error", "elbow: 3 N m of noise")
     assert made.advice == "Record elbow again."
     assert dict(made.data) == {"joint": "elbow", "noise": 3.0}
     assert Notice.from_json(made.to_json()) == made
     assert pickle.loads(pickle.dumps(made)) == made
-    assert Notice.from_json("as older files have it") == Notice("unsorted", "look", "as older files have it")
+    assert Notice.from_json("as older files have it") == Notice(
+        "unsorted", "warning", "as older files have it"
+    )
+    for old, level in (("act", "error"), ("look", "warning"), ("info", "info")):
+        assert Notice.from_json({**made.to_json(), "level": old}).level == level
     with pytest.raises(DescriptionError, match="a notice: expected code"):
         Notice.from_json({"code": "x", "level": "grave"})
 
 
 def test_the_most_serious_come_first_each_once() -> None:
-    act, look, info = NOISY("a", joint="b"), Notice("test.look", "look", "l"), Notice("test.info", "info", "i")
-    assert most_serious_first([info, look, act, look]) == [act, look, info]
+    error, warned, info = (
+        NOISY("a", joint="b"),
+        Notice("test.look", "warning", "l"),
+        Notice("test.info", "info", "i"),
+    )
+    assert most_serious_first([info, warned, error, warned]) == [error, warned, info]
 
 
 def test_a_code_is_declared_once() -> None:
-    look("test.once", "Only here.")
+    warning("test.once", "Only here.")
     try:
         with pytest.raises(ValueError, match="declared twice"):
-            look("test.once", "Again.")
+            warning("test.once", "Again.")
     finally:
         del KINDS["test.once"]
 
 
 def test_the_page_lists_every_kind(tool: ModuleType) -> None:
     found = [one for one in tool.kinds() if not one.code.startswith("test.")]
-    assert (ROOT / "docs" / "notices.md").read_text(encoding="utf-8") == tool.page(found), "run: make format"
+    assert (ROOT / "docs" / "notices.md").read_text(encoding="utf-8") == tool.page(found), (
+        "run: make format"
+    )
     for one in found:
         assert one.level in LEVELS
         assert re.fullmatch(r"[a-z_]+\.[a-z_0-9.]+", one.code), one.code
         assert one.meaning.endswith("."), one.code
-        assert one.advice or one.level != "act", f"{one.code}: what is there to do?"
-    shown = tool.page([Kind("test.bar", "look", "a | b", "Look at {joint:.3g}.")])
-    assert "| `test.bar` | look | a \\| b | Look at *joint*. |" in shown
+        assert one.advice or one.level != "error", f"{one.code}: what is there to do?"
+    shown = tool.page([Kind("test.bar", "warning", "a | b", "Look at {joint:.3g}.")])
+    assert "| `test.bar` | warning | a \\| b | Look at *joint*. |" in shown
 
 
 def plain_texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield lines at which plain text becomes a notice, or at which notices are declared as texts."""
+    """Yield lines at which plain text becomes a notice, or at which notices are declared as
+    texts.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.arg | ast.AnnAssign) and node.annotation is not None:
             name = node.arg if isinstance(node, ast.arg) else _name(node.target)
@@ -83,7 +95,11 @@ def plain_texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
         added: list[ast.expr] = []
         if isinstance(node, ast.Call):
             added = [word.value for word in node.keywords if word.arg == "notices"]
-            if isinstance(node.func, ast.Attribute) and node.func.attr in ("append", "extend", "insert"):
+            if isinstance(node.func, ast.Attribute) and node.func.attr in (
+                "append",
+                "extend",
+                "insert",
+            ):
                 added += node.args if _of_notices(_name(node.func.value)) else []
         elif isinstance(node, ast.Assign | ast.AugAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -92,7 +108,13 @@ def plain_texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def _name(node: ast.expr) -> str:
-    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    return (
+        node.id
+        if isinstance(node, ast.Name)
+        else node.attr
+        if isinstance(node, ast.Attribute)
+        else ""
+    )
 
 
 def _of_notices(name: str) -> bool:
@@ -101,7 +123,9 @@ def _of_notices(name: str) -> bool:
 
 def _texts(node: ast.expr) -> Iterator[ast.expr]:
     """The plain texts that an expression may give or hold."""
-    if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str)):
+    if isinstance(node, ast.JoinedStr) or (
+        isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ):
         yield node
     elif isinstance(node, ast.List | ast.Tuple | ast.Set):
         for element in node.elts:
@@ -116,7 +140,11 @@ def _texts(node: ast.expr) -> Iterator[ast.expr]:
         yield from _texts(node.right)
     elif isinstance(node, ast.Starred):
         yield from _texts(node.value)
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("tuple", "list", "sorted"):
+    elif (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("tuple", "list", "sorted")
+    ):
         for argument in node.args:
             yield from _texts(argument)
 

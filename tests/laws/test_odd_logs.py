@@ -1,4 +1,7 @@
-"""Logs as loggers write them: what is wrong with their names, units and files is found, mended or refused."""
+"""Logs as loggers write them.
+
+What is wrong with their names, units and files is found, mended or refused.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ TWO = md.load("two_link")
 def arm(*names: str) -> md.Robot:
     """Return a chain with joints of these names."""
     made = md.Robot.from_mdh("R" * len(names), a=[0.3] * len(names))
-    return replace(made, joints=tuple(replace(joint, name=name) for joint, name in zip(made.joints, names)))
+    return replace(
+        made, joints=tuple(replace(joint, name=name) for joint, name in zip(made.joints, names))
+    )
 
 
 def values(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -28,11 +33,19 @@ def values(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def written(path: Path, columns: dict[str, np.ndarray]) -> Path:
-    np.savetxt(path, np.column_stack(list(columns.values())), delimiter=",", header=",".join(columns), comments="")
+    np.savetxt(
+        path,
+        np.column_stack(list(columns.values())),
+        delimiter=",",
+        header=",".join(columns),
+        comments="",
+    )
     return path
 
 
-@pytest.mark.parametrize("names", [("A1", "a1"), ("j_1", "j1"), ("j1", "j_1", "J-1"), ("a_1", "A1")])
+@pytest.mark.parametrize(
+    "names", [("A1", "a1"), ("j_1", "j1"), ("j1", "j_1", "J-1"), ("a_1", "A1")]
+)
 @pytest.mark.parametrize("pattern", ["pos_{}", "{} position", "q.{}", "{}"])
 def test_exact_names_come_first(names: tuple[str, ...], pattern: str, tmp_path: Path) -> None:
     q, tau = values(len(names))
@@ -47,21 +60,38 @@ def test_exact_names_come_first(names: tuple[str, ...], pattern: str, tmp_path: 
 
 def test_names_that_may_mean_two_are_refused(tmp_path: Path) -> None:
     q, tau = values(2)
-    both = {"time": T, "pos_J1": q[:, 0], "pos_j_1": q[:, 1], "tau_J1": tau[:, 0], "tau_j_1": tau[:, 1]}
-    with pytest.raises(DescriptionError, match="case or punctuation") as error:  # two columns, neither exact
+    both = {
+        "time": T,
+        "pos_J1": q[:, 0],
+        "pos_j_1": q[:, 1],
+        "tau_J1": tau[:, 0],
+        "tau_j_1": tau[:, 1],
+    }
+    with pytest.raises(
+        DescriptionError, match="case or punctuation"
+    ) as error:  # two columns, neither exact
         md.read_recording(written(tmp_path / "a.csv", both), arm("j1", "k"))
     assert "pos_J1" in str(error.value)
     with pytest.raises(DescriptionError, match="case or punctuation"):  # one column, two joints
         md.read_recording(
-            written(tmp_path / "b.csv", {"time": T, "pos_J1": q[:, 0], "tau_J1": tau[:, 0]}), arm("j1", "j_1")
+            written(tmp_path / "b.csv", {"time": T, "pos_J1": q[:, 0], "tau_J1": tau[:, 0]}),
+            arm("j1", "j_1"),
         )
     with pytest.raises(DescriptionError, match="case or punctuation"):  # counted twice
-        md.read_recording(written(tmp_path / "c.csv", {"time": T, "q1": q[:, 0], "Q_1": q[:, 1], "tau1": tau[:, 0]}))
-    named = md.read_recording(tmp_path / "a.csv", arm("j1", "k"), q=["pos_j_1", "pos_J1"], tau=["tau_j_1", "tau_J1"])
+        md.read_recording(
+            written(
+                tmp_path / "c.csv", {"time": T, "q1": q[:, 0], "Q_1": q[:, 1], "tau1": tau[:, 0]}
+            )
+        )
+    named = md.read_recording(
+        tmp_path / "a.csv", arm("j1", "k"), q=["pos_j_1", "pos_J1"], tau=["tau_j_1", "tau_J1"]
+    )
     np.testing.assert_allclose(named.q, q[:, ::-1], atol=1e-9)
 
 
-@pytest.mark.parametrize(("unit", "factor", "start"), [("ns", 1e9, 1.7e18), ("ns", 1e9, 0.0), ("us", 1e6, 0.0)])
+@pytest.mark.parametrize(
+    ("unit", "factor", "start"), [("ns", 1e9, 1.7e18), ("ns", 1e9, 0.0), ("us", 1e6, 0.0)]
+)
 @pytest.mark.parametrize("ending", ["csv", "npz"])
 def test_stamps_in_columns_named_like_ours_are_seen(
     unit: str, factor: float, start: float, ending: str, tmp_path: Path
@@ -69,14 +99,24 @@ def test_stamps_in_columns_named_like_ours_are_seen(
     q, tau = values(2)
     stamps = np.round(start + factor * T)
     if ending == "csv":
-        columns = {"t": stamps, "q.a": q[:, 0], "q.b": q[:, 1], "tau.a": tau[:, 0], "tau.b": tau[:, 1]}
+        columns = {
+            "t": stamps,
+            "q.a": q[:, 0],
+            "q.b": q[:, 1],
+            "tau.a": tau[:, 0],
+            "tau.b": tau[:, 1],
+        }
         path = written(tmp_path / "log.csv", columns)
     else:
         path = tmp_path / "log.npz"
         np.savez(path, t=stamps.astype(np.int64), q=q, tau=tau)
     log = md.read_recording(path, arm("a", "b") if ending == "csv" else None)
     np.testing.assert_allclose(log.t - log.t[0], T, atol=2e-6)
-    assert [notice.data["unit"] for notice in log.notices if notice.code == "recording.time_unit_guessed"] == [unit]
+    assert [
+        notice.data["unit"]
+        for notice in log.notices
+        if notice.code == "recording.time_unit_guessed"
+    ] == [unit]
     # poses that minidyn saved are seconds apart
     poses = md.Recording(10.0 * np.arange(20), q[:20], tau[:20])
     poses.save(tmp_path / "poses.csv")
@@ -86,7 +126,11 @@ def test_stamps_in_columns_named_like_ours_are_seen(
 @pytest.mark.parametrize("names", [("current_{}",), ("I_{} [A]",), ("motor_{}_curr",)])
 def test_currents_without_a_gain_are_refused(names: tuple[str], tmp_path: Path) -> None:
     q, tau = values(2)
-    columns = {"time": T} | {f"q{k}": q[:, k] for k in range(2)} | {names[0].format(k): tau[:, k] for k in range(2)}
+    columns = (
+        {"time": T}
+        | {f"q{k}": q[:, k] for k in range(2)}
+        | {names[0].format(k): tau[:, k] for k in range(2)}
+    )
     path = written(tmp_path / "log.csv", columns)
     options = {"tau": [names[0].format(k) for k in range(2)]}
     with pytest.raises(DescriptionError, match="--currents-as-torque"):
@@ -106,8 +150,13 @@ def _matlab_5(path: Path, content: dict[str, object]) -> None:
 
 
 def _matlab_7_3(path: Path, content: dict[str, object]) -> None:
-    """Write as MATLAB does: a user block of 512 bytes, sides exchanged, structs as groups, texts by reference."""
-    h5py = pytest.importorskip("h5py", reason="h5py is not installed: no file of MATLAB 7.3 can be written")
+    """Write as MATLAB does.
+
+    A user block of 512 bytes, sides exchanged, structs as groups, texts by reference.
+    """
+    h5py = pytest.importorskip(
+        "h5py", reason="h5py is not installed: no file of MATLAB 7.3 can be written"
+    )
 
     with h5py.File(path, "w", userblock_size=512) as file:
 
@@ -125,7 +174,9 @@ def _matlab_7_3(path: Path, content: dict[str, object]) -> None:
                     refs[name] = np.array([[ord(letter)] for letter in text], dtype=np.uint16)
                     refs[name].attrs["MATLAB_class"] = np.bytes_("char")
                     made.append(refs[name].ref)
-                group.create_dataset(key, data=np.array([made], dtype=h5py.ref_dtype), dtype=h5py.ref_dtype)
+                group.create_dataset(
+                    key, data=np.array([made], dtype=h5py.ref_dtype), dtype=h5py.ref_dtype
+                )
                 group[key].attrs["MATLAB_class"] = np.bytes_("cell")
             else:
                 array = np.atleast_2d(np.asarray(value, dtype=float))
@@ -145,8 +196,19 @@ def test_matlab_files(write, tmp_path: Path) -> None:
         "plain": {"t": T, "q": q, "tau": tau, "comment": "a log", "gain": 3.0},
         "turned": {"time": T[:, None], "q": q.T, "tau": tau.T},
         "struct": {"log": {"time": T, "pos": q, "torque": tau}},
-        "columns": {"time": T, "q1": q[:, 0], "q2": q[:, 1], "tau1": tau[:, :1], "tau2": tau[:, 1:]},
-        "named": {"time": T, "q": q[:, ::-1], "tau": tau[:, ::-1], "joint_names": np.array(["b", "a"], dtype=object)},
+        "columns": {
+            "time": T,
+            "q1": q[:, 0],
+            "q2": q[:, 1],
+            "tau1": tau[:, :1],
+            "tau2": tau[:, 1:],
+        },
+        "named": {
+            "time": T,
+            "q": q[:, ::-1],
+            "tau": tau[:, ::-1],
+            "joint_names": np.array(["b", "a"], dtype=object),
+        },
     }
     for name, content in cases.items():
         if write is _matlab_7_3:
@@ -154,7 +216,9 @@ def test_matlab_files(write, tmp_path: Path) -> None:
         path = tmp_path / f"{name}.mat"
         write(path, content)
         for lazy in (False, True):
-            log = md.read_recording(path, arm("a", "b") if name == "named" else None, lazy=lazy).load()
+            log = md.read_recording(
+                path, arm("a", "b") if name == "named" else None, lazy=lazy
+            ).load()
             np.testing.assert_allclose(log.t, T, err_msg=name)
             np.testing.assert_allclose(log.q, q, err_msg=name)
             np.testing.assert_allclose(log.tau, tau, err_msg=name)
@@ -173,7 +237,11 @@ def test_simulink_structures_with_time(tmp_path: Path) -> None:
 def test_a_missing_extra_is_added_by_the_command_of_the_environment(tmp_path: Path) -> None:
     (tmp_path / "tool").mkdir()
     (tmp_path / "tool" / "uv-receipt.toml").touch()
-    for place, command in ((".", "pip install"), ("tool", "uv tool install"), ("archive-v0/x", "uvx --from")):
+    for place, command in (
+        (".", "pip install"),
+        ("tool", "uv tool install"),
+        ("archive-v0/x", "uvx --from"),
+    ):
         told = adding("ros", str(tmp_path / place))
         assert told.startswith(command)
         assert "ros]" in told

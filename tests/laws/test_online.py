@@ -1,8 +1,12 @@
-"""Estimation while the robot runs: the batch solution sample by sample, and loads that are picked up."""
+"""Estimation while the robot runs.
+
+The batch solution sample by sample, and loads that are picked up.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -26,7 +30,9 @@ def arm(seed: int = 0) -> Any:
     """A planar arm with friction and rotors."""
     robot = md.load("two_link").with_drives(True, ("viscous", "coulomb"))
     drives = {"Ia": 0.05, "Fv": 0.3, "Fc": 0.4}
-    return robot.with_parameters([drives.get(c.symbol, v) for c, v in zip(robot.layout.columns, robot.parameters)])
+    return robot.with_parameters(
+        [drives.get(c.symbol, v) for c, v in zip(robot.layout.columns, robot.parameters)]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +40,9 @@ def estimate() -> Any:
     robot = arm()
     t = np.arange(3000) * 2e-3
     q, dq, ddq = md.trajectory.fourier(robot, seed=1)(t)
-    tau = md.inverse_dynamics(robot, q, dq, ddq) + NOISE * np.random.default_rng(0).normal(size=q.shape)
+    tau = md.inverse_dynamics(robot, q, dq, ddq) + NOISE * np.random.default_rng(0).normal(
+        size=q.shape
+    )
     log = md.Recording(t, q, tau, dq, ddq, robot.joint_names)
     return md.identify(robot.with_parameters(None), log, prior=False, consistent=False, **OWN)
 
@@ -42,7 +50,13 @@ def estimate() -> Any:
 def run_of(robot: Any, seconds: float = 3.0, seed: int = 4, **more: Any) -> Any:
     law = md.control.computed_torque(robot, bandwidth=10)
     return md.simulate(
-        robot, law, md.trajectory.fourier(robot, seed=seed), seconds, torque_noise=NOISE, seed=seed, **more
+        robot,
+        law,
+        md.trajectory.fourier(robot, seed=seed),
+        seconds,
+        torque_noise=NOISE,
+        seed=seed,
+        **more,
     )
 
 
@@ -66,7 +80,9 @@ def test_it_is_the_batch_solution(estimate: Any, memory: float | None) -> None:
     X, y = (X * weight[..., None]).reshape(-1, X.shape[2]), (y * weight).ravel()
     scale = np.linalg.norm(X, axis=0)
     expected = np.linalg.lstsq(X / scale, y, rcond=None)[0] / scale
-    np.testing.assert_allclose(running.beta, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+    np.testing.assert_allclose(
+        running.beta, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max()
+    )
     if memory is None:
         spread = np.linalg.inv(X.T @ X) * np.mean((running._scale / estimate.sigma) ** 2)
         np.testing.assert_allclose(running.covariance, spread, rtol=1e-6, atol=1e-9 * spread.max())
@@ -74,15 +90,24 @@ def test_it_is_the_batch_solution(estimate: Any, memory: float | None) -> None:
 
 @pytest.mark.parametrize("seed", range(count(2, 100)))
 def test_rows_hold_for_every_robot(seed: int) -> None:
-    """Rows times the true base parameters are the torques: trees, slides, followers, without noise."""
+    """Rows times the true base parameters are the torques.
+
+    Trees, slides, followers, without noise.
+    """
     robot = robot_of_seed(seed + 1)
     if np.isnan(robot.parameters).any():
-        robot = robot.with_parameters(np.random.default_rng(seed).uniform(0.2, 1.0, len(robot.parameters)))
+        robot = robot.with_parameters(
+            np.random.default_rng(seed).uniform(0.2, 1.0, len(robot.parameters))
+        )
     rng = np.random.default_rng(seed)
     amplitude, phase = rng.uniform(0.2, 0.4, (2, robot.n))
     t = np.arange(60) * 1e-4
     angle = 40.0 * t[:, None] + phase  # no joint reverses: Coulomb friction does not jump
-    q, dq, ddq = amplitude * np.sin(angle), 40.0 * amplitude * np.cos(angle), -1600.0 * amplitude * np.sin(angle)
+    q, dq, ddq = (
+        amplitude * np.sin(angle),
+        40.0 * amplitude * np.cos(angle),
+        -1600.0 * amplitude * np.sin(angle),
+    )
     running = md.online(robot, sigma=1.0, prior=0.5, period=1e-4, gain=1e5)  # nearly no lag
     tau = md.inverse_dynamics(robot, q, dq, ddq)
     running.add(q, dq, 0.5 * (tau + np.roll(tau, -1, axis=0)))  # the mean of each period
@@ -97,7 +122,10 @@ def test_it_learns_what_changes_and_forgets_what_was(estimate: Any) -> None:
     """Friction that doubles is followed with a memory, and the model stays consistent on demand."""
     robot = arm()
     worn = robot.with_parameters(
-        [v * (2.0 if c.symbol == "Fv" else 1.0) for c, v in zip(robot.layout.columns, robot.parameters)]
+        [
+            v * (2.0 if c.symbol == "Fv" else 1.0)
+            for c, v in zip(robot.layout.columns, robot.parameters)
+        ]
     )
     running = md.online(estimate, memory=0.8, prior=False)
     log = run_of(worn, 5.0)
@@ -114,19 +142,31 @@ def test_it_learns_what_changes_and_forgets_what_was(estimate: Any) -> None:
 
 
 def test_a_load_that_is_picked_up_is_weighed_within_a_second() -> None:
-    """Within a second of motion: its mass within three stated deviations, in every run; none where there is none."""
+    """Within a second of motion: its mass within three stated deviations, in every run.
+
+    None where there is none.
+    """
     robot = md.load("puma4").with_drives(friction=("viscous", "coulomb"))
     drives = {"Fv": 0.5, "Fc": 0.5}
-    robot = robot.with_parameters([drives.get(c.symbol, v) for c, v in zip(robot.layout.columns, robot.parameters)])
+    robot = robot.with_parameters(
+        [drives.get(c.symbol, v) for c, v in zip(robot.layout.columns, robot.parameters)]
+    )
     fit = run_of(robot, 6.0, seed=1)
     known = md.identify(robot, fit, prior=False, consistent=False, **OWN)
     warm = robot.with_parameters(
-        [v * (0.92 if c.symbol in drives else 1.0) for c, v in zip(robot.layout.columns, robot.parameters)]
+        [
+            v * (0.92 if c.symbol in drives else 1.0)
+            for c, v in zip(robot.layout.columns, robot.parameters)
+        ]
     )
     apart = []
     for seed in range(count(3, 60)):
         for mass in (0.0, 1.2):
-            held = {"mass": mass, "com": [0.02, 0.0, 0.08], "inertia": 0.003 * np.eye(3)} if mass else None
+            held = (
+                {"mass": mass, "com": [0.02, 0.0, 0.08], "inertia": 0.003 * np.eye(3)}
+                if mass
+                else None
+            )
             log = run_of(warm, 2.0, 20 + seed, payload=md.Payload(1.0, held) if held else None)
             running = md.online(known)
             running.add(log.q, log.dq, log.tau)
@@ -149,21 +189,37 @@ def test_generated_c_gives_the_same_factors(estimate: Any, tmp_path: Path) -> No
     log = run_of(arm(), 0.2)
     running = md.online(estimate, memory=0.5)
     running.add(log.q, log.dq, log.tau)
-    (tmp_path / "step.c").write_text(running.source())
+    source = running.source()
+    (tmp_path / "step.c").write_text(source)
     library = tmp_path / "step.so"
-    command = ["gcc", *STRICT, "-shared", "-fPIC", str(tmp_path / "step.c"), "-o", str(library), "-lm"]
+    command = [
+        "gcc",
+        *STRICT,
+        "-shared",
+        "-fPIC",
+        str(tmp_path / "step.c"),
+        "-o",
+        str(library),
+        "-lm",
+    ]
     subprocess.run(command, check=True)
     code = ctypes.CDLL(str(library))
     place = ctypes.c_void_p
     factors = running.triangles.factors
-    state = running._begin(log.q[0], log.dq[0], log.tau[0])
-    after, flat = np.zeros_like(state), np.zeros(sum(len(factor) ** 2 for factor in factors))
-    for k in range(1, len(log)):
+    size = re.findall(r"int two_link_online_step.const double state.(\d+)", source)[0]
+    state = np.zeros(int(size))
+    flat = np.zeros(sum(len(factor) ** 2 for factor in factors))
+    for k in range(len(log)):
         given = [np.ascontiguousarray(array[k]) for array in (log.q, log.dq, log.tau)]
-        code.two_link_online_step(*[a.ctypes.data_as(place) for a in (state, *given, after)])
-        state, after = after.copy(), after
+        pointers = [a.ctypes.data_as(place) for a in (state, *given)]
+        status = code.two_link_online_step(
+            *pointers, ctypes.c_double(PERIOD), state.ctypes.data_as(place)
+        )
+        assert status == (16 if k == 0 else 0)
         forget = ctypes.c_double(np.exp(-0.5 * PERIOD / 0.5))
-        code.two_link_online_step_update(state.ctypes.data_as(place), forget, flat.ctypes.data_as(place))
+        code.two_link_online_step_update(
+            state.ctypes.data_as(place), forget, flat.ctypes.data_as(place)
+        )
     begin = 0
     for factor in factors:
         size = factor.shape[1]
@@ -186,4 +242,6 @@ def test_what_it_refuses(estimate: Any) -> None:
     with pytest.raises(md.MinidynError, match="prior"):
         md.online(estimate, prior=False).beta  # noqa: B018
     assert md.online(estimate).change is None
-    np.testing.assert_allclose(md.online(estimate).beta, estimate.beta, rtol=1e-6)  # the prior alone
+    np.testing.assert_allclose(
+        md.online(estimate).beta, estimate.beta, rtol=1e-6
+    )  # the prior alone

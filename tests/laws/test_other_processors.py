@@ -1,7 +1,8 @@
-"""Machine code for processors that are not here: it is made without error, uses what they have, and is right on ARM.
+"""Machine code for processors that are not here.
 
-ARM code runs in an emulator (qemu-user and gcc-aarch64-linux-gnu) where there is one. Code for older processors of this
-kind runs in test_native.py.
+It is made without error, uses what they have, and is right on ARM. ARM code runs in an emulator
+(qemu-user and gcc-aarch64-linux-gnu) where there is one. Code for older processors of this kind
+runs in test_native.py.
 """
 
 from __future__ import annotations
@@ -28,7 +29,11 @@ from minidyn.graph.targets.native.kernel import NativeFunction, single_text
 from minidyn.graph.targets.native.reduce import Reduction
 from minidyn.recording.prepare.signals import _text, butterworth
 
-LINUX, APPLE, ARM = "x86_64-unknown-linux-gnu", "arm64-apple-macosx12.0", "aarch64-unknown-linux-gnu"
+LINUX, APPLE, ARM = (
+    "x86_64-unknown-linux-gnu",
+    "arm64-apple-macosx12.0",
+    "aarch64-unknown-linux-gnu",
+)
 HOSTS = {
     "x86-64": Host(LINUX, "x86-64", "", 2, False),
     "x86-64-v2": Host(LINUX, "x86-64-v2", "", 2, False),
@@ -39,7 +44,12 @@ HOSTS = {
     "apple-m1": Host(APPLE, "apple-m1", "", 2, True),
 }
 FORBIDDEN = {"x86-64": r"%[yz]mm|vfmadd", "x86-64-v2": r"%[yz]mm|vfmadd", "haswell": "%zmm"}
-EXPECTED = {"haswell": "%ymm", "skylake-avx512": "%zmm", "cortex-a72": r"v\d+\.2d", "apple-m1": r"\.2d"}
+EXPECTED = {
+    "haswell": "%ymm",
+    "skylake-avx512": "%zmm",
+    "cortex-a72": r"v\d+\.2d",
+    "apple-m1": r"\.2d",
+}
 SAMPLE = tuple(HOSTS) if LONG else ("cortex-a72",)
 EMULATED = shutil.which("qemu-aarch64") and shutil.which("aarch64-linux-gnu-gcc")
 
@@ -61,10 +71,18 @@ ROWS = random_function(3, (5,), (), ((8,), (4,)), 40)
 
 def texts(width: int) -> dict[str, str]:
     """All kinds of code that minidyn makes, as LLVM text that calls the C library by name."""
-    native = NativeFunction.__new__(NativeFunction)  # a whole one would be compiled for this machine
+    native = NativeFunction.__new__(
+        NativeFunction
+    )  # a whole one would be compiled for this machine
     native.function, native.width, native._plan = FUNCTION, width, Plan(FUNCTION)
-    known = dict.fromkeys(("ndarray", "float64", "None", "out", "PyArray_New", "memcmp", *_FUNCTIONS), 4096)
-    found = {"rows": native.llvm_ir, "single": single_text(native._plan), "reduce": Reduction(ROWS, width).llvm_ir}
+    known = dict.fromkeys(
+        ("ndarray", "float64", "None", "out", "PyArray_New", "memcmp", *_FUNCTIONS), 4096
+    )
+    found = {
+        "rows": native.llvm_ir,
+        "single": single_text(native._plan),
+        "reduce": Reduction(ROWS, width).llvm_ir,
+    }
     found |= {"filter": _text(2, width), "calls": _dispatch_text(24, known)}
     return {name: portable_llvm(text) for name, text in found.items()}
 
@@ -99,15 +117,24 @@ def numbers(name: str, values: Array) -> str:
 
 
 def emulated(folder: Path, target: Host, kind: str, code: str) -> Array:
-    """The numbers that C code prints which calls one kind of machine code on the emulated processor."""
+    """The numbers that C code prints which calls one kind of machine code on the emulated
+    processor.
+    """
     import llvmlite.binding as llvm
 
-    (folder / "made.o").write_bytes(machine(target).emit_object(llvm.parse_assembly(texts(target.width)[kind])))
+    (folder / "made.o").write_bytes(
+        machine(target).emit_object(llvm.parse_assembly(texts(target.width)[kind]))
+    )
     (folder / "main.c").write_text("#include <stdio.h>\n#include <stdint.h>\n" + code)
     compiler = ["aarch64-linux-gnu-gcc", "-static", "-O0", "main.c", "made.o", "-lm", "-o", "main"]
     subprocess.run(compiler, cwd=folder, check=True, timeout=60)
     done = subprocess.run(
-        ["qemu-aarch64", "./main"], cwd=folder, check=True, timeout=60, capture_output=True, text=True
+        ["qemu-aarch64", "./main"],
+        cwd=folder,
+        check=True,
+        timeout=60,
+        capture_output=True,
+        text=True,
     )
     return np.array([float.fromhex(word) for word in done.stdout.split()])
 
@@ -135,7 +162,9 @@ int main(void) {{
     close(found[9 * count :].reshape(count, 2), expected[1], 1e-9)
 
 
-@pytest.mark.skipif(not (EMULATED and LONG), reason="long; needs qemu-user and gcc-aarch64-linux-gnu")
+@pytest.mark.skipif(
+    not (EMULATED and LONG), reason="long; needs qemu-user and gcc-aarch64-linux-gnu"
+)
 @pytest.mark.parametrize("other", ["cortex-a72"], indirect=True)
 def test_filters_on_arm_are_right(other: Host, tmp_path: Path) -> None:
     sections, states = butterworth(4, 5.0, 100.0)
@@ -150,4 +179,6 @@ int main(void) {
 }
 """
     found = emulated(tmp_path, other, "filter", code).reshape(40, 2)
-    np.testing.assert_allclose(found, sosfilt(sections, values, axis=0, zi=states[:, :, None] * values[0])[0])
+    np.testing.assert_allclose(
+        found, sosfilt(sections, values, axis=0, zi=states[:, :, None] * values[0])[0]
+    )

@@ -1,4 +1,7 @@
-"""Laws of the named passes: every pass computes the same function, whatever it is given, and none draws by chance."""
+"""Laws of the named passes.
+
+Every pass computes the same function, whatever it is given, and none draws by chance.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,9 @@ def test_passes_keep_the_meaning_of_robots(what: str) -> None:
         expected = evaluate(function, *state, robot.parameters)
         for name in PASSES:
             changed = apply_passes(function, (name,))
-            assert relative_error(evaluate(changed, *state, robot.parameters), expected) < 1e-12, name
+            assert relative_error(evaluate(changed, *state, robot.parameters), expected) < 1e-12, (
+                name
+            )
         best = optimise(function)
         assert cost(best) <= cost(function)
         assert relative_error(evaluate(best, *state, robot.parameters), expected) < 1e-12
@@ -57,10 +62,18 @@ def _counts(build: str, name: str) -> tuple[int, int]:
     [
         ("gather_sums", "[(x[0] + p[0]) + (x[1] + p[1])]", (0, 2)),
         ("gather_sums", "[x[0] + x[1] + x[2], x[3] + x[2] + x[1]]", (0, 3)),
-        ("share_sums", "[x[0] + (x[1] + x[2]), (x[1] + x[2]) * x[3], (x[0] + x[1]) * x[4]]", (2, 3)),
+        (
+            "share_sums",
+            "[x[0] + (x[1] + x[2]), (x[1] + x[2]) * x[3], (x[0] + x[1]) * x[4]]",
+            (2, 3),
+        ),
         ("factor_sums", "[x[0] * x[1] + x[2] * x[0] - x[3] * x[0]]", (1, 2)),
         ("factor_sums", "[x[0] * p[1] + p[2] * x[0]]", (1, 0)),
-        ("defer_constants", "[0.3 * (x[0] * 0.6 + 0.8 * x[1]) + x[2], 0.4 * (x[0] * 0.6 + 0.8 * x[1]) + x[3]]", (3, 3)),
+        (
+            "defer_constants",
+            "[0.3 * (x[0] * 0.6 + 0.8 * x[1]) + x[2], 0.4 * (x[0] * 0.6 + 0.8 * x[1]) + x[3]]",
+            (3, 3),
+        ),
         ("defer_constants", "[0.5 * x[0] + 0.5 * x[1]]", (1, 1)),
     ],
 )

@@ -1,4 +1,7 @@
-"""Logs wherever they live: patterns, folders, addresses, data sets of LeRobot, HDF5, Zarr; and converted ones."""
+"""Logs wherever they live: patterns, folders, addresses, data sets of LeRobot, HDF5, Zarr.
+
+And converted ones.
+"""
 
 import json
 import os
@@ -72,20 +75,31 @@ def test_memory_addresses(tmp_path) -> None:
         with fsspec.open(f"memory://bucket/{name}", "wb") as file:
             file.write((tmp_path / name).read_bytes())
     assert_same(md.read_recording("memory://bucket/a.parquet"), one)
-    assert_same(md.read_recording("memory://bucket/*.parquet", lazy=True), md.concatenate([one, two]))
+    assert_same(
+        md.read_recording("memory://bucket/*.parquet", lazy=True), md.concatenate([one, two])
+    )
     assert_same(md.read_recording("memory://bucket/"), md.concatenate([one, two]))
     csv = md.read_recording("memory://bucket/c.csv", lazy=True)
     np.testing.assert_allclose(csv.load().q, one.q)
-    assert_same(pickle.loads(pickle.dumps(md.read_recording("memory://bucket/a.parquet", lazy=True))), one)
+    assert_same(
+        pickle.loads(pickle.dumps(md.read_recording("memory://bucket/a.parquet", lazy=True))), one
+    )
     with pytest.raises(md.MinidynError, match=r"memory://bucket/gone\.parquet: no such file"):
         md.read_recording("memory://bucket/gone.parquet")
     with pytest.raises(md.MinidynError, match="nowhere://x"):
         md.read_recording("nowhere://x/log.parquet")
     # what is not there, or does not answer, is left out where that is asked
-    lost = ["memory://bucket/no*.parquet", "memory://bucket/gone.csv", "memory://empty/", "nowhere://x/*.parquet"]
+    lost = [
+        "memory://bucket/no*.parquet",
+        "memory://bucket/gone.csv",
+        "memory://empty/",
+        "nowhere://x/*.parquet",
+    ]
     for lazy in (False, True):
         found = md.read_recording(["memory://bucket/a.parquet", *lost], lazy=lazy, on_error="skip")
-        assert [notice.data["files"] for notice in found.notices if notice.code == "recording.left_out"] == lost
+        assert [
+            notice.data["files"] for notice in found.notices if notice.code == "recording.left_out"
+        ] == lost
         assert_same(found, one)
     for path in lost:
         with pytest.raises(md.MinidynError, match=path.partition("*")[0]):
@@ -93,13 +107,18 @@ def test_memory_addresses(tmp_path) -> None:
 
 
 def test_test_logs_may_lie_at_addresses_and_in_folders(tmp_path) -> None:
-    """`minidyn validate MODEL memory://...` looked for a file of this machine; what a folder does not mean is told."""
+    """`minidyn validate MODEL memory://...` looked for a file of this machine.
+
+    What a folder does not mean is told.
+    """
     fsspec = pytest.importorskip("fsspec")
     robot = md.load("two_link")
     t = np.arange(600) / 100
     q, dq, ddq = md.trajectory.fourier(robot, seed=0)(t)
     known = robot.with_parameters(np.where(np.isnan(robot.parameters), 0.3, robot.parameters))
-    whole = md.Recording(t, q, md.inverse_dynamics(known, q, dq, ddq), dq, ddq, joint_names=robot.joint_names)
+    whole = md.Recording(
+        t, q, md.inverse_dynamics(known, q, dq, ddq), dq, ddq, joint_names=robot.joint_names
+    )
     model = md.identify(robot, whole, friction=(), rotor_inertia=False, consistent=False)
     model.save(tmp_path / "estimate.json")
     (tmp_path / "logs").mkdir()
@@ -107,7 +126,12 @@ def test_test_logs_may_lie_at_addresses_and_in_folders(tmp_path) -> None:
         whole.save(tmp_path / "logs" / name)
     with fsspec.open("memory://tests/a.parquet", "wb") as file:
         file.write((tmp_path / "logs" / "a.parquet").read_bytes())
-    verb = ["validate", str(tmp_path / "estimate.json"), "memory://tests/a.parquet", str(tmp_path / "logs")]
+    verb = [
+        "validate",
+        str(tmp_path / "estimate.json"),
+        "memory://tests/a.parquet",
+        str(tmp_path / "logs"),
+    ]
     result = CliRunner().invoke(main, verb)
     assert result.exit_code == 0, result.output
     assert "a.parquet" in result.stdout
@@ -149,7 +173,11 @@ class Server:
 def test_a_server_of_s3_that_is_killed(tmp_path, monkeypatch) -> None:
     pytest.importorskip("moto")
     s3fs = pytest.importorskip("s3fs")
-    for name, value in (("ACCESS_KEY_ID", "nobody"), ("SECRET_ACCESS_KEY", "s3cr3t"), ("DEFAULT_REGION", "us-east-1")):
+    for name, value in (
+        ("ACCESS_KEY_ID", "nobody"),
+        ("SECRET_ACCESS_KEY", "s3cr3t"),
+        ("DEFAULT_REGION", "us-east-1"),
+    ):
         monkeypatch.setenv(f"AWS_{name}", value)
     server = Server()
     monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
@@ -157,8 +185,13 @@ def test_a_server_of_s3_that_is_killed(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     try:
         one = log(2000)
-        wide = {**one._columns(), **{f"picture{k}": np.random.default_rng(k).random(2000) for k in range(40)}}
-        pq.write_table(pa.table(wide), tmp_path / "a.parquet", row_group_size=1000, compression="none")
+        wide = {
+            **one._columns(),
+            **{f"picture{k}": np.random.default_rng(k).random(2000) for k in range(40)},
+        }
+        pq.write_table(
+            pa.table(wide), tmp_path / "a.parquet", row_group_size=1000, compression="none"
+        )
         system = s3fs.S3FileSystem(endpoint_url=server.url)
         system.mkdir("fleet")
         system.put(str(tmp_path / "a.parquet"), "fleet/robot=1/a.parquet")
@@ -173,8 +206,13 @@ def test_a_server_of_s3_that_is_killed(tmp_path, monkeypatch) -> None:
         server.kill()
 
 
-def lerobot(folder: Path, version: str, effort: bool, episodes: Sequence[md.Recording] = ()) -> md.Recording:
-    """Write a data set as LeRobot lays it out (docs of LeRobotDataset v2.1 and v3.0); return its episodes."""
+def lerobot(
+    folder: Path, version: str, effort: bool, episodes: Sequence[md.Recording] = ()
+) -> md.Recording:
+    """Write a data set as LeRobot lays it out (docs of LeRobotDataset v2.1 and v3.0).
+
+    Return its episodes.
+    """
     episodes = episodes or [log(50 + 10 * k, seed=k) for k in range(3)]
     names = {"motors": list(JOINTS)} if version == "v2.1" else [f"{joint}.pos" for joint in JOINTS]
     vector = {"dtype": "float32", "shape": [2], "names": names}
@@ -182,8 +220,15 @@ def lerobot(folder: Path, version: str, effort: bool, episodes: Sequence[md.Reco
     features = {"action": vector, "observation.state": vector}
     if effort:
         features["observation.effort"] = vector
-    features["observation.images.front"] = {"dtype": "video", "shape": [480, 640, 3], "names": ["h", "w", "c"]}
-    features |= {"timestamp": {"dtype": "float32", **scalar}, "episode_index": {"dtype": "int64", **scalar}}
+    features["observation.images.front"] = {
+        "dtype": "video",
+        "shape": [480, 640, 3],
+        "names": ["h", "w", "c"],
+    }
+    features |= {
+        "timestamp": {"dtype": "float32", **scalar},
+        "episode_index": {"dtype": "int64", **scalar},
+    }
     paths = {
         "v2.1": "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet",
         "v3.0": "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet",
@@ -196,11 +241,18 @@ def lerobot(folder: Path, version: str, effort: bool, episodes: Sequence[md.Reco
         "features": features,
     }
     (folder / "meta").mkdir(parents=True)
-    (folder / "meta" / "info.json").write_text(json.dumps({**info, "chunks_size": 1000, "data_path": paths[version]}))
+    (folder / "meta" / "info.json").write_text(
+        json.dumps({**info, "chunks_size": 1000, "data_path": paths[version]})
+    )
     tables = []
     for number, one in enumerate(episodes):
-        columns = {"action": one.q, "observation.state": one.q} | ({"observation.effort": one.tau} if effort else {})
-        arrays = {name: pa.FixedSizeListArray.from_arrays(v.ravel().astype("f4"), 2) for name, v in columns.items()}
+        columns = {"action": one.q, "observation.state": one.q} | (
+            {"observation.effort": one.tau} if effort else {}
+        )
+        arrays = {
+            name: pa.FixedSizeListArray.from_arrays(v.ravel().astype("f4"), 2)
+            for name, v in columns.items()
+        }
         count = np.arange(len(one))
         arrays |= {"timestamp": pa.array(one.t.astype("f4")), "frame_index": pa.array(count)}
         arrays |= {"episode_index": pa.array(np.full(len(one), number)), "index": pa.array(count)}
@@ -211,9 +263,16 @@ def lerobot(folder: Path, version: str, effort: bool, episodes: Sequence[md.Reco
             pq.write_table(table, folder / "data" / "chunk-000" / f"episode_{number:06d}.parquet")
     else:
         pq.write_table(pa.concat_tables(tables), folder / "data" / "chunk-000" / "file-000.parquet")
-        (folder / "meta" / "episodes" / "chunk-000").mkdir(parents=True)  # what is known of episodes is Parquet, too
-        about = {"episode_index": list(range(len(episodes))), "length": [len(one) for one in episodes]}
-        pq.write_table(pa.table(about), folder / "meta" / "episodes" / "chunk-000" / "file-000.parquet")
+        (folder / "meta" / "episodes" / "chunk-000").mkdir(
+            parents=True
+        )  # what is known of episodes is Parquet, too
+        about = {
+            "episode_index": list(range(len(episodes))),
+            "length": [len(one) for one in episodes],
+        }
+        pq.write_table(
+            pa.table(about), folder / "meta" / "episodes" / "chunk-000" / "file-000.parquet"
+        )
     return md.concatenate(episodes)
 
 
@@ -280,7 +339,10 @@ def test_converted_logs_are_the_same(tmp_path) -> None:
 
 
 def test_converting_by_workers(tmp_path) -> None:
-    """The same files by whoever does it; broken logs stop it or are named, and so are logs without torques."""
+    """The same files by whoever does it.
+
+    Broken logs stop it or are named, and so are logs without torques.
+    """
     log().save(tmp_path / "a.npz")
     log(seed=1).save(tmp_path / "b.npz")
     replace(log(), tau=None).save(tmp_path / "still.csv")
@@ -290,7 +352,9 @@ def test_converting_by_workers(tmp_path) -> None:
         convert(paths, tmp_path / "stopped")
     alone = convert([*paths, tmp_path / "no*.csv"], tmp_path / "one", on_error="skip")
     executor = Shuffled(dies=1)
-    shared = convert([*paths, tmp_path / "no*.csv"], tmp_path / "two", executor=executor, on_error="skip")
+    shared = convert(
+        [*paths, tmp_path / "no*.csv"], tmp_path / "two", executor=executor, on_error="skip"
+    )
     assert len(executor.names) >= len(paths)
     assert [file.relative_to(tmp_path / "two") for file in shared] == [
         file.relative_to(tmp_path / "one") for file in alone
@@ -298,7 +362,11 @@ def test_converting_by_workers(tmp_path) -> None:
     assert [file.read_bytes() for file in shared] == [file.read_bytes() for file in alone]
     assert shared.notices == alone.notices
     told = [notice for notice in shared.notices if notice.level != "info"]
-    assert [notice.code for notice in told] == ["recording.left_out", "recording.left_out", "recording.no_torques"]
+    assert [notice.code for notice in told] == [
+        "recording.left_out",
+        "recording.left_out",
+        "recording.no_torques",
+    ]
     assert told[2].text.startswith("still.csv: no torques found")
     said = ["convert", *map(str, paths), "--output", str(tmp_path / "shell"), "--on-error", "skip"]
     result = CliRunner().invoke(main, said)
@@ -318,5 +386,9 @@ def test_another_log_of_the_same_name_is_kept(tmp_path) -> None:
         (written,) = convert(tmp_path / day / "log.npz", tmp_path / "data", name="a")
         assert written.stat().st_mtime == 1e9 + 86400 * seed
     assert written.parent.name == "log=log_"
-    assert convert(tmp_path / "tue" / "log.npz", tmp_path / "data", name="a") == [written]  # the same log: replaced
-    assert_same(md.read_recording(tmp_path / "data", lazy=True), md.concatenate([log(), log(seed=1)]))
+    assert convert(tmp_path / "tue" / "log.npz", tmp_path / "data", name="a") == [
+        written
+    ]  # the same log: replaced
+    assert_same(
+        md.read_recording(tmp_path / "data", lazy=True), md.concatenate([log(), log(seed=1)])
+    )

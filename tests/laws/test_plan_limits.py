@@ -1,4 +1,6 @@
-"""Plans of one joint at a time keep the limits that designed motions keep, and are written by the same writer."""
+"""Plans of one joint at a time keep the limits that designed motions keep, and are written by the
+same writer.
+"""
 
 import json
 from functools import cache
@@ -17,7 +19,13 @@ from minidyn.simulation.trajectory import Fourier
 from robot_cases import random_chain
 from shape_cases import shaped_arm
 
-POST = {"kind": "capsule", "name": "post", "from": [0.5, 0.6, 0], "to": [0.5, 0.6, 1], "radius": 0.05}
+POST = {
+    "kind": "capsule",
+    "name": "post",
+    "from": [0.5, 0.6, 0],
+    "to": [0.5, 0.6, 1],
+    "radius": 0.05,
+}
 TABLE = {"kind": "plane", "point": [0, 0, 0], "normal": [0, 0, 1]}
 
 
@@ -39,7 +47,9 @@ def test_a_motion_is_taken_up_from_rest_and_its_bounds_hold(seed) -> None:
     h = 1e-4
     t = np.arange(0.0, motion.duration, h)
     parts = motion.derivatives(t)
-    kinks = np.array([0.0, motion.ramp, motion.duration - motion.ramp, motion.duration])  # the fourth one jumps there
+    kinks = np.array(
+        [0.0, motion.ramp, motion.duration - motion.ramp, motion.duration]
+    )  # the fourth one jumps there
     smooth = np.abs(t[:, None] - kinks).min(axis=1) > 2 * h
     for order in range(4):
         slope, size = np.gradient(parts[order], h, axis=0), np.abs(parts[order + 1]).max()
@@ -146,11 +156,24 @@ def test_files_of_steps_read_back_are_the_steps(tmp_path, name) -> None:
 
 
 def test_the_shell_writes_the_same_steps(tmp_path) -> None:
-    words = ["plan", "scara", "--friction", "none", "--no-rotor-inertia", "--limit", "acceleration=2", "--json"]
-    result = CliRunner().invoke(main, [*words, "--output", str(tmp_path / "out"), "--home", "0,0,-0.1,0"])
+    words = [
+        "plan",
+        "scara",
+        "--friction",
+        "none",
+        "--no-rotor-inertia",
+        "--limit",
+        "acceleration=2",
+        "--json",
+    ]
+    result = CliRunner().invoke(
+        main, [*words, "--output", str(tmp_path / "out"), "--home", "0,0,-0.1,0"]
+    )
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
-    assert {"plan.json", "preview.html", "result.json", "step-1.csv", "step-1-slow.csv"} <= set(told["files"])
+    assert {"plan.json", "preview.html", "result.json", "step-1.csv", "step-1-slow.csv"} <= set(
+        told["files"]
+    )
     plan = md.one_joint_plan("scara", friction=(), rotor_inertia=False, limits={"acceleration": 2})
     _, _, t, q = READERS["csv"](tmp_path / "out" / "step-1.csv")
     np.testing.assert_allclose(q[[0, -1]], [[0, 0, -0.1, 0]] * 2, atol=1e-9)

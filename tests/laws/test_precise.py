@@ -1,4 +1,7 @@
-"""Base parameters in sixty digits: the same as exact arithmetic where both can be had, and right for solved loops."""
+"""Base parameters in sixty digits.
+
+The same as exact arithmetic where both can be had, and right for solved loops.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,9 @@ def require_same(a: md.BaseMap, b: md.BaseMap, where: object = "") -> None:
 def test_sixty_digits_and_exact_arithmetic_agree(model: str) -> None:
     for seed in range(count(12, 300)):
         robot = special_robot(seed)
-        require_same(precise_base(Question.of(robot, model)), md.base_parameters(robot, model=model), seed)
+        require_same(
+            precise_base(Question.of(robot, model)), md.base_parameters(robot, model=model), seed
+        )
     robot = md.load("hpr")
     require_same(precise_base(Question.of(robot, model)), md.base_parameters(robot, model=model))
 
@@ -47,10 +52,13 @@ def implicit_hpr() -> Robot:
     """The hpr with its parallelogram to be solved for instead of given by functions."""
     robot = md.load("hpr")
     joints = tuple(
-        replace(joint, follows=None) if joint.follows and joint.follows.passive else joint for joint in robot.joints
+        replace(joint, follows=None) if joint.follows and joint.follows.passive else joint
+        for joint in robot.joints
     )
     q3, q4 = 0.5, 1.4  # where the parallelogram is not folded
-    loop = replace(robot.loops[0], start=(q3 - q4, np.pi - q4), home=(("joint3", q3), ("joint4", q4)))
+    loop = replace(
+        robot.loops[0], start=(q3 - q4, np.pi - q4), home=(("joint3", q3), ("joint4", q4))
+    )
     return replace(robot, joints=joints, loops=(loop,))
 
 
@@ -81,8 +89,13 @@ def test_a_four_bar_linkage_and_a_formula(model: str) -> None:
 
 
 def slider_crank(kind: str, formula: bool) -> Robot:
-    """A crank, a rod and a block that slides: the rod's angle and the block's travel follow the crank."""
-    links = [LooseLink(name, "test", from_body(1.0, (0.1, 0.02, 0), 0.01 * np.eye(3))) for name in "abcd"]
+    """A crank, a rod and a block that slides.
+
+    The rod's angle and the block's travel follow the crank.
+    """
+    links = [
+        LooseLink(name, "test", from_body(1.0, (0.1, 0.02, 0), 0.01 * np.eye(3))) for name in "abcd"
+    ]
     r, length = 0.3, 0.9
     rod = travel = ""
     if formula:
@@ -90,9 +103,25 @@ def slider_crank(kind: str, formula: bool) -> Robot:
         travel = f"{r}*cos(crank) + sqrt({length}*{length} - {r}*{r}*sin(crank)*sin(crank))"
     joints = [
         LooseJoint("crank", "test", "revolute", "a", "b"),
-        LooseJoint("rod", "test", "revolute", "b", "c", (Step("tx", r),), passive=True, formula=rod if formula else ""),
         LooseJoint(
-            "block", "test", "prismatic", "a", "d", motion="tx", passive=True, formula=travel if formula else ""
+            "rod",
+            "test",
+            "revolute",
+            "b",
+            "c",
+            (Step("tx", r),),
+            passive=True,
+            formula=rod if formula else "",
+        ),
+        LooseJoint(
+            "block",
+            "test",
+            "prismatic",
+            "a",
+            "d",
+            motion="tx",
+            passive=True,
+            formula=travel if formula else "",
         ),
     ]
     steps = (Step("tx", length),)
@@ -111,7 +140,10 @@ def test_a_slider_crank_by_formula_and_solved(model: str) -> None:
 
 def test_a_loop_of_frames() -> None:
     """Three turning joints that carry a frame back to itself about one axis: all turn together."""
-    links = [LooseLink(name, "test", from_body(1.0, (0.1, 0.02, 0.05), 0.01 * np.eye(3))) for name in "abc"]
+    links = [
+        LooseLink(name, "test", from_body(1.0, (0.1, 0.02, 0.05), 0.01 * np.eye(3)))
+        for name in "abc"
+    ]
     joints = [
         LooseJoint("one", "test", "revolute", "a", "b", (Step("rx", 0.4),)),
         LooseJoint("two", "test", "revolute", "a", "c", (Step("rx", 0.4),), passive=True),
@@ -150,29 +182,40 @@ def test_decimals() -> None:
 
 
 def test_hard_relations_are_solved_in_sixty_digits() -> None:
-    """The reverse order keeps columns that are hard to tell apart; K is correct to the last digits all the same."""
+    """The reverse order keeps columns that are hard to tell apart.
+
+    K is correct to the last digits all the same.
+    """
     for seed in (206, 243, *range(count(0, 100))):
         question = Question.of(special_robot(seed), order=lambda column: -column.index)
         exact = md.base_parameters(question.robot, order=question.order)
         precise = precise_base(question)
         assert exact.kept == precise.kept
-        np.testing.assert_allclose(exact.K, precise.K, rtol=1e-10, atol=1e-12 * np.abs(precise.K).max(initial=1.0))
+        np.testing.assert_allclose(
+            exact.K, precise.K, rtol=1e-10, atol=1e-12 * np.abs(precise.K).max(initial=1.0)
+        )
 
 
-# ---------------------------------------------------------------- frames that close a loop to double precision only
+# ------------------------------------------------ frames that close a loop to double precision only
 
 
 def turned_with_loops(robot: Robot, seed: int) -> Robot:
-    """The same mechanism with link frames turned freely and written as xyz and rpy, ends of loops included."""
+    """The same mechanism with link frames turned freely and written as xyz and rpy, ends of loops
+    included.
+    """
     rng = np.random.default_rng(seed)
     changes = [turned_robots._change(joint, rng, "freely") for joint in robot.joints]
     other = turned_robots.turned(robot, np.random.default_rng(seed))
 
     def seen(link: int, steps: tuple[Step, ...]) -> tuple[Step, ...]:
-        return steps if link < 0 else turned_robots._written((*inverse_steps(changes[link]), *steps))
+        return (
+            steps if link < 0 else turned_robots._written((*inverse_steps(changes[link]), *steps))
+        )
 
     loops = tuple(
-        replace(loop, steps_a=seen(loop.link_a, loop.steps_a), steps_b=seen(loop.link_b, loop.steps_b))
+        replace(
+            loop, steps_a=seen(loop.link_a, loop.steps_a), steps_b=seen(loop.link_b, loop.steps_b)
+        )
         for loop in robot.loops
     )
     return replace(other, loops=loops)
@@ -193,7 +236,9 @@ def test_turned_frames_of_a_solved_loop_do_not_change_the_number() -> None:
         dq, ddq = rng.uniform(-1.0, 1.0, (2, 6, 5))
         Y = md.regressor(other, q, dq, ddq)
         kept = Y[..., list(other.layout.indices(base.kept))]
-        np.testing.assert_allclose(kept @ base.values(phi), Y @ phi, atol=1e-8 * np.abs(Y @ phi).max())
+        np.testing.assert_allclose(
+            kept @ base.values(phi), Y @ phi, atol=1e-8 * np.abs(Y @ phi).max()
+        )
 
 
 def test_a_tolerance_is_refused_where_it_cannot_act() -> None:

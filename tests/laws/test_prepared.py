@@ -18,7 +18,10 @@ ENDINGS = ("npz", "parquet", "csv")
 
 
 def logged(robot: md.Robot, seed: int, samples: int = 4000) -> md.Recording:
-    """Return what a careless logger writes: speeds and accelerations are differences of noisy positions."""
+    """Return what a careless logger writes.
+
+    Speeds and accelerations are differences of noisy positions.
+    """
     t = np.arange(samples) / 500.0
     q, dq, ddq = md.trajectory.fourier(robot, seed=seed)(t)
     rng = np.random.default_rng(seed)
@@ -63,7 +66,10 @@ def test_named_columns_of_accelerations_are_not_asked_for(robot, tmp_path) -> No
     assert md.read_recording(tmp_path / "log.csv", robot, **named).ddq is None
     assert md.read_recording(tmp_path / "log.csv", robot, **named, use_ddq=True).ddq is not None
     (tmp_path / "map.toml").write_text("use_ddq = true\n")
-    assert md.read_recording(tmp_path / "log.csv", robot, mapping=tmp_path / "map.toml").ddq is not None
+    assert (
+        md.read_recording(tmp_path / "log.csv", robot, mapping=tmp_path / "map.toml").ddq
+        is not None
+    )
     with pytest.raises(md.MinidynError, match="use_ddq: expected true or false"):
         md.read_recording(tmp_path / "log.csv", robot, use_ddq="yes")  # type: ignore[arg-type]
 
@@ -86,7 +92,9 @@ def test_what_minidyn_prepared_stays_prepared_in_files(robot, tmp_path, ending) 
     again = tmp_path / f"again.{ending}"
     md.read_recording(path, robot).save(again)
     assert md.read_recording(again, robot).prepared
-    np.testing.assert_allclose(md.identify(robot, again).beta, md.identify(robot, made).beta, rtol=1e-9)
+    np.testing.assert_allclose(
+        md.identify(robot, again).beta, md.identify(robot, made).beta, rtol=1e-9
+    )
 
 
 def test_parts_and_sums_of_prepared_recordings(robot, tmp_path) -> None:
@@ -94,7 +102,13 @@ def test_parts_and_sums_of_prepared_recordings(robot, tmp_path) -> None:
     raw.save(tmp_path / "raw.parquet")
     lazy = md.prepare(robot, md.read_recording(tmp_path / "raw.parquet", robot, lazy=True))
     made = md.prepare(robot, raw)
-    for one in (lazy, lazy[:100], lazy.reordered(robot.joint_names[::-1]), lazy.load(), ready(robot, raw, purpose="x")):
+    for one in (
+        lazy,
+        lazy[:100],
+        lazy.reordered(robot.joint_names[::-1]),
+        lazy.load(),
+        ready(robot, raw, purpose="x"),
+    ):
         assert one.prepared
     assert made[:100].prepared
     assert made.runs[0].prepared
@@ -122,7 +136,16 @@ def test_shell_and_study_ask_for_accelerations(robot, tmp_path, monkeypatch) -> 
     logged(robot, 0).save("fit.csv")
     logged(robot, 1).save("test.csv")
     run = lambda *words: CliRunner().invoke(main, list(words), catch_exceptions=False)  # noqa: E731
-    common = ("identify", "puma4", "fit.csv", "--validate", "test.csv", "--friction", "none", "--json")
+    common = (
+        "identify",
+        "puma4",
+        "fit.csv",
+        "--validate",
+        "test.csv",
+        "--friction",
+        "none",
+        "--json",
+    )
     errors = {}
     for name, more in {"plain": (), "used": ("--use-ddq",)}.items():
         done = run(*common, "--output", name, *more)
@@ -131,7 +154,8 @@ def test_shell_and_study_ask_for_accelerations(robot, tmp_path, monkeypatch) -> 
     assert errors["plain"] < 0.03
     assert errors["used"] > 5 * errors["plain"]
     Path("study.toml").write_text(
-        '[robot]\nfile = "puma4"\n[mapping]\nuse_ddq = true\n[identify]\nlogs = ["fit.csv"]\nfriction = []\n'
+        '[robot]\nfile = "puma4"\n[mapping]\nuse_ddq = true\n[identify]\nlogs = ["fit.csv"]\n'
+        "friction = []\n"
         '[validate]\nlogs = ["test.csv"]\n'
     )
     assert run("run", "study.toml").exit_code == 0
@@ -141,7 +165,9 @@ def test_shell_and_study_ask_for_accelerations(robot, tmp_path, monkeypatch) -> 
 
 def test_logs_to_practise_with_have_no_accelerations(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(main, ["simulate", "two_link", "--duration", "1", "--output", "run.npz"])
+    done = CliRunner().invoke(
+        main, ["simulate", "two_link", "--duration", "1", "--output", "run.npz"]
+    )
     assert done.exit_code == 0, done.output
     with np.load("run.npz") as archive:
         assert "ddq" not in archive.files

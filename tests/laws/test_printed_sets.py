@@ -1,4 +1,7 @@
-"""Sets of base parameters as papers print them: which combinations are identifiable, what is missing (Corollary 6)."""
+"""Sets of base parameters as papers print them.
+
+Which combinations are identifiable, what is missing (Corollary 6).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,9 @@ from conftest import count
 from minidyn.errors import DescriptionError, MinidynError, ShapeError
 from minidyn.model.robot import Robot
 
-GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[1] / "golden" / "gautier.json").read_text())
+GOLDEN: dict[str, Any] = json.loads(
+    (Path(__file__).parents[1] / "golden" / "gautier.json").read_text()
+)
 PUMA = GOLDEN["gautier_puma"]
 TABLE_V = """
     ZZR1 = ZZ1 + Ia1 + YY2 + YY3 + 2 R3 MZ3 + (D3² + R3²) M3 + (D3² + D4² + R3²)(M4 + M5 + M6)
@@ -41,7 +46,9 @@ def puma() -> md.BaseMap:
 
 def shown(robot: Robot, seed: int = 0) -> np.ndarray:
     """Rows that torques of many random motions give, from the compiled regressor."""
-    q, dq, ddq = np.random.default_rng((seed, 20)).uniform(-3.0, 3.0, (3, 4 * len(robot.layout), robot.n))
+    q, dq, ddq = np.random.default_rng((seed, 20)).uniform(
+        -3.0, 3.0, (3, 4 * len(robot.layout), robot.n)
+    )
     return md.regressor(robot, q, dq, ddq).reshape(-1, len(robot.layout))
 
 
@@ -71,9 +78,13 @@ def test_gautiers_table_five_is_a_set_of_base_parameters(puma: md.BaseMap) -> No
 
 
 def test_gautiers_table_four_in_numbers(puma: md.BaseMap) -> None:
-    """The golden coefficients, written with four digits as a paper does, need a tolerance of that size."""
+    """The golden coefficients, written with four digits as a paper does, need a tolerance of that
+    size.
+    """
     texts = [
-        f"{row} + {' + '.join(f'{value:.4f} {name}' for name, value in entries.items())}".replace("+ -", "- ")
+        f"{row} + {' + '.join(f'{value:.4f} {name}' for name, value in entries.items())}".replace(
+            "+ -", "- "
+        )
         for row, entries in PUMA["beta"].items()
     ]
     assert md.equivalence(puma, [*texts, *PUMA["unchanged"]], tolerance=1e-3).equivalent
@@ -106,7 +117,10 @@ def test_what_is_wrong_with_a_set_is_named(puma: md.BaseMap) -> None:
 def test_the_printed_rule_has_too_many_for_intersecting_axes_without_gravity(
     axes: int, printed: int, right: int
 ) -> None:
-    """The rule as printed takes no notice of gravity there: its set is that of the same arm with weight."""
+    """The rule as printed takes no notice of gravity there.
+
+    Its set is that of the same arm with weight.
+    """
     alpha = [0.0, math.pi / 2, -math.pi / 2][:axes]
     robot = Robot.from_mdh("R" * axes, alpha, gravity=(0.0, 0.0, -9.81))
     rule = md.base_parameters(robot, "mlc").relations()
@@ -119,7 +133,10 @@ def test_the_printed_rule_has_too_many_for_intersecting_axes_without_gravity(
 
 
 def test_the_printed_delta_has_too_few_for_a_slide_below_a_vertical_axis() -> None:
-    """Read as printed, δ of Theorem 5 drops k of a vertical axis that a horizontal slide carries; ERRATA A (b)."""
+    """Read as printed, δ of Theorem 5 drops k of a vertical axis that a horizontal slide carries.
+
+    ERRATA A (b).
+    """
     robot = Robot.from_mdh("PR", [math.pi / 2, -math.pi / 2])
     base = md.base_parameters(robot)
     found = md.equivalence(base, ["m1 = M1 + M2", "U33_2 = ZZ2"])
@@ -136,7 +153,10 @@ def test_formulas_are_read_as_they_are_printed() -> None:
         robot = special_robot(seed)
         for method in ("exact", "mlc"):
             base = md.base_parameters(robot, method)
-            for texts in ([str(r) for r in base.relations()], [r.ascii() for r in base.relations()]):
+            for texts in (
+                [str(r) for r in base.relations()],
+                [r.ascii() for r in base.relations()],
+            ):
                 found = md.equivalence(base, texts, tolerance=1e-7)  # ten digits are printed
                 assert found.equivalent, (seed, method)
                 assert found.names == base.names
@@ -155,19 +175,38 @@ def test_identifiable_is_what_random_motions_show() -> None:
         found = md.equivalence(base, np.array(rows))
         assert list(found.identifiable) == [in_span(W, row) for row in rows], seed
         good = list(found.identifiable)
-        assert found.rank == np.linalg.matrix_rank(found.matrix[good] / np.abs(found.matrix[good]).max(), tol=1e-9)
+        assert found.rank == np.linalg.matrix_rank(
+            found.matrix[good] / np.abs(found.matrix[good]).max(), tol=1e-9
+        )
 
 
 def test_text_that_is_no_combination_is_refused_with_its_place(puma: md.BaseMap) -> None:
-    with pytest.raises(DescriptionError, match=r"formula 2 .*'ZZ1 \+ QQ2'.*'QQ2'.*XX1.*Ia6.*lengths: D3") as error:
+    with pytest.raises(
+        DescriptionError, match=r"formula 2 .*'ZZ1 \+ QQ2'.*'QQ2'.*XX1.*Ia6.*lengths: D3"
+    ) as error:
         md.equivalence(puma, ["ZZ1", "ZZ1 + QQ2"])
     assert all(name in str(error.value) for name in puma.robot.layout.names)
     with pytest.raises(DescriptionError, match="did you mean 'ZZ1'"):
         md.equivalence(puma, "zz1")
-    for text in ("ZZ1 * ZZ2", "sin(ZZ1)", "1 / ZZ1", "ZZ1 ** 2", "ZZ1 + 3", "(" + " + ".join(puma.kept) + ")^9"):
+    for text in (
+        "ZZ1 * ZZ2",
+        "sin(ZZ1)",
+        "1 / ZZ1",
+        "ZZ1 ** 2",
+        "ZZ1 + 3",
+        "(" + " + ".join(puma.kept) + ")^9",
+    ):
         with pytest.raises(DescriptionError, match="sum of number times parameter"):
             md.equivalence(puma, text)
-    for text in ("ZZ1 +", "ZZ1 $ 2", "(ZZ1", "", "__import__('os')", "ZZ1 if 1 else 2", "ZZ1 9**9**9"):
+    for text in (
+        "ZZ1 +",
+        "ZZ1 $ 2",
+        "(ZZ1",
+        "",
+        "__import__('os')",
+        "ZZ1 if 1 else 2",
+        "ZZ1 9**9**9",
+    ):
         with pytest.raises(DescriptionError):
             md.equivalence(puma, text)
     with pytest.raises(ShapeError, match=r"\(m, 66\)"):

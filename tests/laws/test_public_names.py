@@ -56,7 +56,10 @@ def test_the_papers_module_makes_an_inertia_matrix() -> None:
     ],
 )
 def test_a_function_is_not_hidden_by_its_package(before: str) -> None:
-    code = f"import minidyn as md\n{before}\nassert md.identify.__name__ == 'identify' and callable(md.identify)"
+    code = (
+        f"import minidyn as md\n{before}\n"
+        "assert md.identify.__name__ == 'identify' and callable(md.identify)"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -69,5 +72,7 @@ def test_type_checkers_see_every_name_where_it_is() -> None:
         if isinstance(node, ast.ImportFrom)
         for name in node.names
     }
-    assert seen == _WHERE | {name: ":".join(place.rsplit(".", 1)) for name, place in _MODULES.items()}
+    assert seen == _WHERE | {
+        name: ":".join(place.rsplit(".", 1)) for name, place in _MODULES.items()
+    }
     assert len(seen) > 50

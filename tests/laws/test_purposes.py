@@ -1,4 +1,7 @@
-"""Motions for a load, drive gains, friction and gravity, and splines: predicted errors against other ways, limits."""
+"""Motions for a load, drive gains, friction and gravity, and splines.
+
+Predicted errors against other ways, limits.
+"""
 
 import numpy as np
 import pytest
@@ -47,19 +50,28 @@ def test_gradients_are_exact_where_only_a_part_counts(purpose, seed) -> None:
     robot, rng = arm(seed), np.random.default_rng(seed)
     words = (LOAD,) if purpose in ("payload", "gains") else (None,)
     load = [name for name in robot.with_load().parameter_names if name not in robot.parameter_names]
-    if purpose == "gains" and load[9] not in md.base_parameters(robot.with_load(), columns=load).kept:
-        with pytest.raises(md.MinidynError, match="mass of the load"):  # no motion shows the scale of the gains
+    if (
+        purpose == "gains"
+        and load[9] not in md.base_parameters(robot.with_load(), columns=load).kept
+    ):
+        with pytest.raises(
+            md.MinidynError, match="mass of the load"
+        ):  # no motion shows the scale of the gains
             target_of(robot, purpose, "own", None, (), (), *words)
         return
     target, phi, _ = target_of(robot, purpose, "own", None, (), (), *words)
     assert 0 < len(target.counted) < len(target.mix)
     family = Splines(3, 5.0, 1, 4)
-    problem = problem_of(target, family, bounds_of(robot, None, 0.8), "a", np.full(3, 0.5), 500.0, phi)
+    problem = problem_of(
+        target, family, bounds_of(robot, None, 0.8), "a", np.full(3, 0.5), 500.0, phi
+    )
     u = 0.3 * rng.normal(size=3 * family.size)
     gradient, h = problem.judge(u, 0.05, "a")[1], 1e-6
     for _ in range(3):
         d = rng.normal(size=len(u))
-        numeric = (problem.judge(u + h * d, 0.05, "a")[0] - problem.judge(u - h * d, 0.05, "a")[0]) / (2 * h)
+        numeric = (
+            problem.judge(u + h * d, 0.05, "a")[0] - problem.judge(u - h * d, 0.05, "a")[0]
+        ) / (2 * h)
         assert gradient @ d == pytest.approx(numeric, rel=5e-5, abs=1e-6)
 
 
@@ -69,7 +81,9 @@ def test_gradients_are_exact_where_only_a_part_counts(purpose, seed) -> None:
 def test_errors_of_a_load_are_those_of_fits_with_friction_and_a_baseline() -> None:
     robot = arm()
     words = {"purpose": "payload", "payload": LOAD, "noise": 0.3, "rate": 100, "harmonics": 3}
-    first = md.excite(robot, 5.0, friction="own", rotor_inertia=None, noise=0.3, harmonics=3, time_limit=5)
+    first = md.excite(
+        robot, 5.0, friction="own", rotor_inertia=None, noise=0.3, harmonics=3, time_limit=5
+    )
     alone = md.excite(robot, 5.0, friction="own", rotor_inertia=None, **words)
     known = md.excite(robot, 5.0, after=first, time_limit=0.5, **words)
     for made in (alone, known):
@@ -78,7 +92,9 @@ def test_errors_of_a_load_are_those_of_fits_with_friction_and_a_baseline() -> No
         kept(made)
         t = (np.arange(2000) + 0.5) / 400
         state = made.trajectory(t)
-        load = [name for name in made.robot.parameter_names if name.endswith("4")]  # numbered after the last joint
+        load = [
+            name for name in made.robot.parameter_names if name.endswith("4")
+        ]  # numbered after the last joint
         names = [*load, *(name for name in robot.parameter_names if name[:2] in ("Fv", "Fc"))]
         A = md.regressor(made.robot, *state, columns=names).reshape(-1, len(names)) / 0.3 / 2.0
         if made is known:  # the baseline's errors are unknowns, as large as its covariance allows
@@ -92,9 +108,15 @@ def test_errors_of_a_load_are_those_of_fits_with_friction_and_a_baseline() -> No
         for name in shown:
             assert made.std[made.names.index(name)] == pytest.approx(found[name], rel=1e-3)
     mass = alone.names.index("M4")
-    assert known.std[known.names.index("M4")] > alone.std[mass]  # what the baseline does not know counts
+    assert (
+        known.std[known.names.index("M4")] > alone.std[mass]
+    )  # what the baseline does not know counts
     assert alone.relative_std[mass] == pytest.approx(alone.std[mass] / 1.5)
-    W = md.regressor(alone.robot, *first.trajectory(t), columns=names).reshape(-1, len(names)) / 0.3 / 2.0
+    W = (
+        md.regressor(alone.robot, *first.trajectory(t), columns=names).reshape(-1, len(names))
+        / 0.3
+        / 2.0
+    )
     other = np.linalg.inv(W.T @ W)[np.ix_(range(10), range(10))]
     own = [alone.names.index(name) for name in load]
     assert np.linalg.slogdet(alone.covariance[np.ix_(own, own)])[1] < np.linalg.slogdet(other)[1]
@@ -107,7 +129,14 @@ def test_errors_of_a_load_are_those_of_fits_with_friction_and_a_baseline() -> No
 def test_errors_of_gains_are_those_of_currents_of_both_runs() -> None:
     robot = arm()
     made = md.excite(
-        robot, 5.0, purpose="gains", payload=LOAD, friction="own", rotor_inertia=None, noise=0.3, time_limit=1
+        robot,
+        5.0,
+        purpose="gains",
+        payload=LOAD,
+        friction="own",
+        rotor_inertia=None,
+        noise=0.3,
+        time_limit=1,
     )
     assert made.feasible
     kept(made)
@@ -116,13 +145,20 @@ def test_errors_of_gains_are_those_of_currents_of_both_runs() -> None:
     t = (np.arange(500) + 0.5) / 100
     state, base = made.trajectory(t), md.base_parameters(robot)
     B = md.base_regressor(robot, *state, base=base)
-    L = md.regressor(made.robot, *state, columns=[name for name in made.robot.parameter_names if name.endswith("4")])
+    L = md.regressor(
+        made.robot,
+        *state,
+        columns=[name for name in made.robot.parameter_names if name.endswith("4")],
+    )
     ten = md.Payload(0.0, LOAD).ten
     gains = np.array([12.0, 7.0, 3.0])
 
     def currents(x):  # gains, base parameters, the load without its mass
         k, beta, load = x[:3], x[3 : 3 + base.rank], np.append(x[3 + base.rank :], ten[9])
-        return np.concatenate([(B @ beta) / k * gains, (B @ beta + L @ load) / k * gains]).ravel() / 0.3
+        return (
+            np.concatenate([(B @ beta) / k * gains, (B @ beta + L @ load) / k * gains]).ravel()
+            / 0.3
+        )
 
     x = np.concatenate([gains, base.values(robot.parameters), ten[:9]])
     steps = 1e-6 * np.maximum(np.abs(x), 0.1)
@@ -152,12 +188,19 @@ def test_sweeps_have_constant_speeds_slow_ones_and_show_friction() -> None:
         assert {-1.0, 1.0} <= set(np.sign(dq[steady, joint]))
     np.testing.assert_allclose(q[0], made.trajectory(made.duration)[0])
     samples = (np.arange(1200) + 0.5) / 100
-    A = md.base_regressor(robot, *made.trajectory(samples), base=made.base).reshape(-1, made.base.rank) / 0.3
+    A = (
+        md.base_regressor(robot, *made.trajectory(samples), base=made.base).reshape(
+            -1, made.base.rank
+        )
+        / 0.3
+    )
     found = np.sqrt(np.diag(np.linalg.pinv(A.T @ A, rcond=1e-13)))
     friction = [k for k, name in enumerate(made.names) if name[:2] in ("Fv", "Fc")]
     np.testing.assert_allclose(made.std[friction], found[friction], rtol=0.02)
     start = [joint.limits.lower * 0.5 + joint.limits.upper * 0.5 for joint in robot.joints]
-    fixed = md.excite(robot, 6.0, purpose="friction", friction="own", rotor_inertia=None, start=start)
+    fixed = md.excite(
+        robot, 6.0, purpose="friction", friction="own", rotor_inertia=None, start=start
+    )
     np.testing.assert_allclose(fixed.trajectory([0.0, 6.0])[0], [start, start], atol=1e-9)
     with pytest.raises(md.MinidynError, match="no friction term"):
         md.excite(robot, 5.0, purpose="friction", friction=())
@@ -193,7 +236,9 @@ def test_poses_at_rest_are_approached_from_both_sides_and_show_gravity() -> None
     assert len(poses.t) == made.settings["poses"]
     estimate = md.identify(robot.with_parameters(None), poses)
     assert estimate.base.names == made.names
-    truth = made.base.values([robot.parameters[robot.layout.index(name)] for name in made.base.robot.parameter_names])
+    truth = made.base.values(
+        [robot.parameters[robot.layout.index(name)] for name in made.base.robot.parameter_names]
+    )
     assert np.all(np.abs(estimate.beta - truth) <= 6 * made.std)
     A = md.regressor(made.robot, *([poses.q] + [0 * poses.q] * 2), columns=made.base.kept)
     stopped = 100 * sum(end - begin for begin, end in made.rests) / made.settings["poses"]
@@ -233,7 +278,9 @@ def test_poses_of_random_robots_keep_their_limits_and_show_the_gravity_set(seed:
 def test_splines_rest_at_their_ends_and_their_bounds_hold(ends, seed) -> None:
     rng = np.random.default_rng(seed)
     start, end = rng.normal(size=(2, 2))
-    family = Splines(2, 6.0, 1 + seed % 3, 3 + seed % 4, start if ends else None, end if ends else None)
+    family = Splines(
+        2, 6.0, 1 + seed % 3, 3 + seed % 4, start if ends else None, end if ends else None
+    )
     coefficients = rng.normal(size=(family.size, 2))
     motion = family.motion(coefficients)
     assert isinstance(motion, Piecewise)
@@ -250,7 +297,9 @@ def test_splines_rest_at_their_ends_and_their_bounds_hold(ends, seed) -> None:
     for order, part in enumerate(parts):
         made = phi[order] @ coefficients + np.outer(step[order], family.shift)
         size = max(1.0, float(np.abs(part).max()))
-        np.testing.assert_allclose(part, made + (family.beginning if order == 0 else 0.0), atol=1e-9 * size)
+        np.testing.assert_allclose(
+            part, made + (family.beginning if order == 0 else 0.0), atol=1e-9 * size
+        )
         assert np.all(np.abs(part).max(axis=0) <= motion.highest()[order])
         assert np.all(motion.highest()[order] <= 4 * np.abs(part).max(axis=0))
     period, h = 6.0 / family.periods, t[1]
@@ -260,7 +309,9 @@ def test_splines_rest_at_their_ends_and_their_bounds_hold(ends, seed) -> None:
         off = np.abs(np.gradient(parts[order], t, axis=0)[1:-1] - parts[order + 1][1:-1])
         highest = motion.highest()[order + 2]
         assert np.all(off[smooth] <= 2e-4 * np.abs(parts[order + 2]).max())
-        assert np.all(off <= h / 2 * highest)  # as far as a difference can be from the slope in its middle
+        assert np.all(
+            off <= h / 2 * highest
+        )  # as far as a difference can be from the slope in its middle
     still = family.motion(family.resting(family.beginning if ends else start))
     if not ends:
         np.testing.assert_allclose(still(t)[0], np.tile(start, (len(t), 1)), atol=1e-12)
@@ -269,7 +320,14 @@ def test_splines_rest_at_their_ends_and_their_bounds_hold(ends, seed) -> None:
 def test_a_design_of_splines_keeps_its_limits() -> None:
     robot = arm()
     words = {"friction": (), "rotor_inertia": False, "noise": 0.3, "harmonics": 3}
-    made = md.excite(robot, 5.0, family="bspline", limits={"acceleration": 8.0, "jerk": 80.0}, time_limit=1, **words)
+    made = md.excite(
+        robot,
+        5.0,
+        family="bspline",
+        limits={"acceleration": 8.0, "jerk": 80.0},
+        time_limit=1,
+        **words,
+    )
     assert made.feasible
     kept(made)
     t = np.arange(0.0, 5.0, 1e-3)

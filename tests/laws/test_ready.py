@@ -1,4 +1,7 @@
-"""A recording made ready: the same in memory and on disk, in any order of columns, and as `md.prepare` makes it."""
+"""A recording made ready.
+
+The same in memory and on disk, in any order of columns, and as `md.prepare` makes it.
+"""
 
 from dataclasses import replace
 from itertools import zip_longest
@@ -20,7 +23,9 @@ def raw_log(robot: md.Robot, samples: int, start: float = 0.0, seed: int = 0) ->
     t = start + np.arange(samples) / 500.0
     q, dq, ddq = md.trajectory.fourier(robot, seed=0)(t)
     tau = md.inverse_dynamics(robot, q, dq, ddq) + 0.3 * rng.standard_normal(q.shape)
-    return md.Recording(t, q + 1e-5 * rng.standard_normal(q.shape), tau, joint_names=robot.joint_names)
+    return md.Recording(
+        t, q + 1e-5 * rng.standard_normal(q.shape), tau, joint_names=robot.joint_names
+    )
 
 
 @pytest.fixture(scope="module")
@@ -45,12 +50,19 @@ def assert_same(one, two, signals=("t", *SIGNALS), exact=True) -> None:
     assert one.starts == two.starts
     for name in signals:
         a, b = getattr(one, name), getattr(two, name)
-        np.testing.assert_allclose(a, b, rtol=0, atol=0 if exact else 1e-9 * np.abs(a).max(), err_msg=name)
+        np.testing.assert_allclose(
+            a, b, rtol=0, atol=0 if exact else 1e-9 * np.abs(a).max(), err_msg=name
+        )
 
 
 def test_tiles_of_memory_and_disk_are_the_same(robot, log, tmp_path) -> None:
     lazy = on_disk(log, tmp_path)
-    assert (lazy.n, len(lazy), lazy.starts, lazy.signals) == (log.n, len(log), log.starts, log.signals)
+    assert (lazy.n, len(lazy), lazy.starts, lazy.signals) == (
+        log.n,
+        len(log),
+        log.starts,
+        log.signals,
+    )
     prepared = md.prepare(robot, lazy)  # windows of its own sizes
     for one, two in ((log, lazy), (prepared.load(), prepared), (log[1234:6789], lazy[1234:6789])):
         for samples in (700, 1 << 16):
@@ -80,7 +92,10 @@ def test_raw_is_as_prepare_makes_it(robot, log, tmp_path) -> None:
 
 def test_memory_and_disk_agree(robot, log, tmp_path) -> None:
     prepared = md.prepare(robot, log)
-    assert_same(ready(robot, on_disk(prepared, tmp_path), purpose="a test"), ready(robot, prepared, purpose="a test"))
+    assert_same(
+        ready(robot, on_disk(prepared, tmp_path), purpose="a test"),
+        ready(robot, prepared, purpose="a test"),
+    )
     lazy = ready(robot, on_disk(log, tmp_path), purpose="a test", every_sample=True)
     eager = ready(robot, log, purpose="a test", every_sample=True)
     assert len(lazy) == len(eager) == len(log)
@@ -106,10 +121,14 @@ def test_any_order_of_columns(robot, log, tmp_path) -> None:
     np.testing.assert_array_equal(shuffled.tau, log.tau[:, list(ORDER)])
     assert_same(ready(robot, shuffled, purpose="a test"), ready(robot, log, purpose="a test"))
     lazy = on_disk(shuffled, tmp_path)
-    assert_same(ready(robot, lazy, purpose="a test"), ready(robot, on_disk(log, tmp_path), purpose="a test"))
+    assert_same(
+        ready(robot, lazy, purpose="a test"), ready(robot, on_disk(log, tmp_path), purpose="a test")
+    )
     assert in_robot_order(robot, log) is log
     numbered = replace(log, joint_names=tuple("abcd"))
-    assert in_robot_order(robot, numbered) is numbered  # names of another kind are taken by position
+    assert (
+        in_robot_order(robot, numbered) is numbered
+    )  # names of another kind are taken by position
 
 
 def test_the_preparation_of_a_fit_is_used_again(robot, log, tmp_path) -> None:
@@ -127,7 +146,9 @@ def test_needs(robot, log, tmp_path) -> None:
     without = replace(log, tau=None)
     prepared = md.prepare(robot, log)
     for recording in (without, on_disk(without, tmp_path)):
-        with pytest.raises(md.MinidynError, match=r"^flying needs measured torques; recording 2 has none$"):
+        with pytest.raises(
+            md.MinidynError, match=r"^flying needs measured torques; recording 2 has none$"
+        ):
             ready(robot, recording, purpose="flying", name="recording 2")
         assert ready(robot, recording, purpose="flying", tau=False).signals == ("q", "dq", "ddq")
     speeds = replace(prepared, ddq=None)
@@ -141,7 +162,10 @@ def test_what_is_no_number_is_named(robot, log, tmp_path, signal) -> None:
     values = np.array(getattr(prepared, signal))
     values[321, 2] = np.nan
     bad = replace(prepared, **{signal: values})
-    words = f"^{signal} of joint '{robot.joint_names[2]}' is not a number at t = {prepared.t[321]:.6g} s"
+    words = (
+        f"^{signal} of joint '{robot.joint_names[2]}' is not a number at t = "
+        f"{prepared.t[321]:.6g} s"
+    )
     with pytest.raises(md.MinidynError, match=words):
         ready(robot, bad, purpose="a test")
     lazy = ready(robot, on_disk(bad, tmp_path), purpose="a test")
@@ -154,7 +178,10 @@ def test_what_is_no_number_is_named(robot, log, tmp_path, signal) -> None:
 def test_joints_of_another_robot(robot, log, tmp_path) -> None:
     misspelled = replace(log, joint_names=(*robot.joint_names[:3], "joint4x"))
     few = md.Recording(log.t, log.q[:, :2], None)
-    for wrong, words in ((misspelled, "unknown joint of robot 'puma4' in the recording: 'joint4x'"), (few, "2 joints")):
+    for wrong, words in (
+        (misspelled, "unknown joint of robot 'puma4' in the recording: 'joint4x'"),
+        (few, "2 joints"),
+    ):
         for recording in (wrong, on_disk(wrong, tmp_path)):
             with pytest.raises(md.MinidynError, match=words):
                 ready(robot, recording, purpose="a test")
@@ -167,10 +194,14 @@ def test_doors_take_recordings_and_paths(robot, log, tmp_path) -> None:
     assert as_recording(lazy, robot) is lazy
     for given in (path, str(path), [path]):
         assert_same(as_recording(given, robot), log, ("t", "q", "tau"))
-    with pytest.raises(md.MinidynError, match="got a value of type Robot; robot and recording seem to be swapped"):
+    with pytest.raises(
+        md.MinidynError, match="got a value of type Robot; robot and recording seem to be swapped"
+    ):
         as_recording(robot, robot)
     for wrong in (None, 3.0, np.zeros((1000, 4)), []):
-        with pytest.raises(TypeError, match=r"^recording: expected a Recording or the path of a log, got"):
+        with pytest.raises(
+            TypeError, match=r"^recording: expected a Recording or the path of a log, got"
+        ):
             as_recording(wrong, robot)
     assert_same(md.prepare("puma4", path), md.prepare(robot, log))
     assert md.read_recording(path, "puma4").joint_names == robot.joint_names
@@ -187,4 +218,6 @@ def test_arrays_are_shared_only_where_nobody_can_change_them() -> None:
         assert not np.shares_memory(recording.q, values)
         assert not recording.q.flags.writeable
     assert np.shares_memory(recording[2:4].q, recording.q)
-    assert not np.shares_memory(recording[::2].q, recording.q)  # a few samples do not keep all of them
+    assert not np.shares_memory(
+        recording[::2].q, recording.q
+    )  # a few samples do not keep all of them

@@ -1,4 +1,7 @@
-"""Every form of the regressor is the same regressor; what adaptive control and filtering rest on holds exactly."""
+"""Every form of the regressor is the same regressor.
+
+What adaptive control and filtering rest on holds exactly.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,21 @@ from minidyn.graph.derivative import jvp
 from minidyn.graph.function import evaluate
 from minidyn.model.parameters import to_lumeng16
 from minidyn.model.robot import Robot
-from robot_cases import FOUR_BAR, random_body, random_chain, random_state, relative_error, robot_of_seed
+from robot_cases import (
+    FOUR_BAR,
+    random_body,
+    random_chain,
+    random_state,
+    relative_error,
+    robot_of_seed,
+)
 
 PRECISE = 1e-12
 FORMS = list(itertools.product(("standard", "lumeng16"), ("newton_euler", "lagrange")))
 # three joints hide transposition errors: 3 x 3 blocks fit either way
-SEEDS = [seed for seed in range(5000, 5700) if robot_of_seed(seed).n not in (1, 3)][: count(40, 400)]
+SEEDS = [seed for seed in range(5000, 5700) if robot_of_seed(seed).n not in (1, 3)][
+    : count(40, 400)
+]
 
 FORMULA = """
 [[joint]]
@@ -61,7 +73,9 @@ def bodied(robot: Robot, seed: int = 0) -> Robot:
 def following(text: str, folder: Path) -> Robot:
     path = folder / "robot.toml"
     path.write_text(text)
-    return bodied(md.load(path).with_drives(rotor_inertia=True, friction=("viscous", "coulomb", "offset")))
+    return bodied(
+        md.load(path).with_drives(rotor_inertia=True, friction=("viscous", "coulomb", "offset"))
+    )
 
 
 def times(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
@@ -79,7 +93,10 @@ def test_all_forms_are_the_standard_regressor_through_the_parameter_map(seed: in
     L = md.papers.lumeng16(robot).matrix
     for parametrization, form in FORMS:
         other = md.regressor(robot, *state, parametrization=parametrization, form=form)
-        assert relative_error(other, Y if parametrization == "standard" else Y @ L) < PRECISE, (parametrization, form)
+        assert relative_error(other, Y if parametrization == "standard" else Y @ L) < PRECISE, (
+            parametrization,
+            form,
+        )
 
 
 @pytest.mark.parametrize("seed", SEEDS[:20])
@@ -94,7 +111,9 @@ def test_sixteen_parameters_make_the_torque(seed: int) -> None:
     for index, part in enumerate(robot.layout.links):
         at = theta.names.index(f"m{index + 1}")
         assert theta.names[at : at + 16] == tuple(f"{symbol}{index + 1}" for symbol in SIXTEEN)
-        np.testing.assert_allclose(theta.parameters[at : at + 16], to_lumeng16(robot.parameters[part]), atol=1e-12)
+        np.testing.assert_allclose(
+            theta.parameters[at : at + 16], to_lumeng16(robot.parameters[part]), atol=1e-12
+        )
         assert np.linalg.matrix_rank(theta.matrix[part, at : at + 16]) == 10
 
 
@@ -105,7 +124,10 @@ def test_closed_form_on_arrays_needs_no_graph() -> None:
     Y = md.regressor(robot, q, dq, ddq, parametrization="lumeng16")
     for index, link in enumerate(links):
         for joint in link.rest:
-            row = np.stack([np.broadcast_to(a + b, 6) for a, b in zip(link.rate[joint], link.rest[joint])], axis=-1)
+            row = np.stack(
+                [np.broadcast_to(a + b, 6) for a, b in zip(link.rate[joint], link.rest[joint])],
+                axis=-1,
+            )
             assert relative_error(row, Y[:, joint, 16 * index : 16 * index + 16]) < PRECISE
 
 
@@ -121,7 +143,10 @@ def test_load_is_one_more_link() -> None:
         assert Y.shape == (4, 4, 5 * 16)
         more = md.inverse_dynamics(loaded, *state) - md.inverse_dynamics(robot, *state)
         assert relative_error(Y[..., 64:] @ to_lumeng16(body), more) < PRECISE
-        assert relative_error(Y[..., :64], md.regressor(robot, *state, parametrization="lumeng16")) < PRECISE
+        assert (
+            relative_error(Y[..., :64], md.regressor(robot, *state, parametrization="lumeng16"))
+            < PRECISE
+        )
 
 
 def test_loops_that_are_solved_for_take_part(tmp_path: Path) -> None:
@@ -143,16 +168,29 @@ def test_loops_that_are_solved_for_take_part(tmp_path: Path) -> None:
 def test_columns_by_name_in_the_order_asked_for() -> None:
     robot = md.load("stanford").with_drives(friction=("viscous",))
     state = random_state(robot, np.random.default_rng(0), 3)
-    for parametrization, wanted in (("standard", ["M6", "Fv1", "XX2"]), ("lumeng16", ["mpxpy3", "Fv6", "m1"])):
-        names = robot.parameter_names if parametrization == "standard" else md.papers.lumeng16(robot).names
+    for parametrization, wanted in (
+        ("standard", ["M6", "Fv1", "XX2"]),
+        ("lumeng16", ["mpxpy3", "Fv6", "m1"]),
+    ):
+        names = (
+            robot.parameter_names
+            if parametrization == "standard"
+            else md.papers.lumeng16(robot).names
+        )
         for form in ("newton_euler", "lagrange"):
             every = md.regressor(robot, *state, parametrization=parametrization, form=form)
-            some = md.regressor(robot, *state, parametrization=parametrization, form=form, columns=wanted)
-            assert relative_error(some, every[..., [names.index(name) for name in wanted]]) < PRECISE
+            some = md.regressor(
+                robot, *state, parametrization=parametrization, form=form, columns=wanted
+            )
+            assert (
+                relative_error(some, every[..., [names.index(name) for name in wanted]]) < PRECISE
+            )
 
 
 def test_point_masses_and_principal_axes_drop_columns() -> None:
-    """Section III-B: a point mass has no inertia columns, a body with its centre on an axis has six parameters."""
+    """Section III-B: a point mass has no inertia columns, a body with its centre on an axis has six
+    parameters.
+    """
     robot = random_chain(1, "RRPRR")
     values = robot.parameters.copy()
     point, on_x, on_z = (robot.layout.links[index] for index in (2, 3, 4))
@@ -173,7 +211,10 @@ def test_point_masses_and_principal_axes_drop_columns() -> None:
     assert needed[5] == ["m", "mpz", "mpzpz", "Ixx", "Iyy", "Izz"]
     state = random_state(robot, np.random.default_rng(0), 5)
     chosen = theta.parameters[[theta.names.index(name) for name in theta.needed]]
-    for form, what in (("newton_euler", "lumeng16_regressor"), ("lagrange", "lumeng16_lagrange_regressor")):
+    for form, what in (
+        ("newton_euler", "lumeng16_regressor"),
+        ("lagrange", "lumeng16_lagrange_regressor"),
+    ):
         Y = md.regressor(robot, *state, parametrization="lumeng16", form=form, columns=theta.needed)
         assert relative_error(Y @ chosen, md.inverse_dynamics(robot, *state)) < PRECISE
         few = function_of(robot, what, base=Chosen(theta.needed))
@@ -197,7 +238,10 @@ def test_split_into_known_and_unknown() -> None:
     assert known.shape == (3, 4, 37)
     np.testing.assert_array_equal(unknown, Y[..., list(robot.layout.indices(["M4", "MX4", "ZZ3"]))])
     values = md.split_regressor(robot, robot.parameters, unknown=["M4", "MX4", "ZZ3"])
-    assert relative_error(known @ values[0] + unknown @ values[1], md.inverse_dynamics(robot, *state)) < PRECISE
+    assert (
+        relative_error(known @ values[0] + unknown @ values[1], md.inverse_dynamics(robot, *state))
+        < PRECISE
+    )
     base = md.base_parameters(robot)
     Yb = md.base_regressor(robot, *state, base=base)
     by_name = md.split_regressor(robot, Yb, unknown=base.names[3:5], base=base)
@@ -241,10 +285,21 @@ def test_slotine_li_regressor_is_the_model_along_the_reference(seed: int) -> Non
     Y = md.slotine_li_regressor(robot, q, dq, dqr, ddqr)
     still = 0.0 * q
     weight = md.gravity_torque(robot, q)
-    friction = md.inverse_dynamics(robot, q, dqr, still) - times(md.coriolis_matrix(robot, q, dqr), dqr) - weight
-    expected = times(md.inertia_matrix(robot, q), ddqr) + times(md.coriolis_matrix(robot, q, dq), dqr)
+    friction = (
+        md.inverse_dynamics(robot, q, dqr, still)
+        - times(md.coriolis_matrix(robot, q, dqr), dqr)
+        - weight
+    )
+    expected = times(md.inertia_matrix(robot, q), ddqr) + times(
+        md.coriolis_matrix(robot, q, dq), dqr
+    )
     assert relative_error(Y @ robot.parameters, expected + weight + friction) < 1e-11
-    assert relative_error(md.slotine_li_regressor(robot, q, dq, dq, ddqr), md.regressor(robot, q, dq, ddqr)) < PRECISE
+    assert (
+        relative_error(
+            md.slotine_li_regressor(robot, q, dq, dq, ddqr), md.regressor(robot, q, dq, ddqr)
+        )
+        < PRECISE
+    )
     base = md.base_parameters(robot)
     Yb = md.slotine_li_regressor(robot, q, dq, dqr, ddqr, base=base)
     assert relative_error(Yb @ (base.matrix @ robot.parameters), Y @ robot.parameters) < 1e-10
@@ -256,7 +311,9 @@ def test_slotine_li_regressor_has_the_skew_property(seed: int) -> None:
     robot = robot_at(seed).with_gravity([0, 0, 0]).with_drives(friction=())
     q, dq, dqr = random_state(robot, np.random.default_rng(seed), 3)
     C_dqr = md.slotine_li_regressor(robot, q, dq, dqr, 0.0 * q)
-    inertia = function_of(robot, "slotine_li_regressor")  # with ddqr alone it is M ddqr, column by column
+    inertia = function_of(
+        robot, "slotine_li_regressor"
+    )  # with ddqr alone it is M ddqr, column by column
     zero = 0.0 * q
     rate = evaluate(jvp(inertia, ["q"]), q, zero, zero, dqr, dq)
     mixed = np.einsum("ki,kip->kp", dqr, rate - 2 * C_dqr)
@@ -294,7 +351,9 @@ def test_slotine_li_regressor_writes_where_it_is_told() -> None:
 
 
 def check_momentum(robot: Robot, seed: int) -> None:
-    """W φ = M dq; Y = dW/dt + Ŷ with an exact derivative, and Ŷ is free of accelerations by construction."""
+    """W φ = M dq; Y = dW/dt + Ŷ with an exact derivative, and Ŷ is free of accelerations by
+    construction.
+    """
     q, dq, ddq = random_state(robot, np.random.default_rng(seed), 3)
     function = function_of(robot, "momentum_regressor")
     W, rest = evaluate(function, q, dq)
@@ -324,7 +383,9 @@ def test_momentum_of_loops_that_are_solved_for(tmp_path: Path) -> None:
 
     W, rest = call(robot, "momentum_regressor", (q, dq), None, None)
     assert relative_error(W @ robot.parameters, times(md.inertia_matrix(robot, q), dq)) < PRECISE
-    rate = (8 * (momentum(step) - momentum(-step)) - (momentum(2 * step) - momentum(-2 * step))) / (12 * step)
+    rate = (8 * (momentum(step) - momentum(-step)) - (momentum(2 * step) - momentum(-2 * step))) / (
+        12 * step
+    )
     assert relative_error(rate + rest, md.regressor(robot, q, dq, ddq)) < 1e-8
 
 
@@ -341,7 +402,8 @@ def test_formulas_of_both_forms_are_the_same_and_right(joints: str) -> None:
         values |= {f"s{k + 1}": np.sin(q[k]), f"c{k + 1}": np.cos(q[k])}
     for parametrization in ("standard", "lumeng16"):
         one, two = (
-            regressor_polynomials(robot, parametrization=parametrization, form=f) for f in ("newton_euler", "lagrange")
+            regressor_polynomials(robot, parametrization=parametrization, form=f)
+            for f in ("newton_euler", "lagrange")
         )
         Y = md.regressor(robot, q, dq, ddq, parametrization=parametrization)
         for row in range(robot.n):
@@ -362,7 +424,9 @@ def test_a_map_by_position_still_works_and_warns() -> None:
     robot = md.load("two_link")
     base = md.base_parameters(robot)
     q, dq, ddq = np.random.default_rng(0).normal(size=(3, 5, robot.n))
-    with pytest.warns(DeprecationWarning, match=r"md.base_regressor\(robot, q, dq, ddq, base=base\)"):
+    with pytest.warns(
+        DeprecationWarning, match=r"md.base_regressor\(robot, q, dq, ddq, base=base\)"
+    ):
         Y = md.base_regressor(robot, base, q, dq, ddq)  # type: ignore[arg-type]
     assert np.array_equal(Y, md.base_regressor(robot, q, dq, ddq, base=base))
     with pytest.warns(DeprecationWarning, match="slotine_li_regressor"):

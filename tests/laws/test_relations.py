@@ -1,4 +1,7 @@
-"""Laws of the printed relations: polynomials hold for other lengths, texts are exact, names do no harm."""
+"""Laws of the printed relations.
+
+Polynomials hold for other lengths, texts are exact, names do no harm.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,9 @@ def named(robot: Robot, share: float = 1.0) -> Robot:
 
     joints = tuple(replace(joint, before=tuple(map(name, joint.before))) for joint in robot.joints)
     loops = tuple(
-        replace(loop, steps_a=tuple(map(name, loop.steps_a)), steps_b=tuple(map(name, loop.steps_b)))
+        replace(
+            loop, steps_a=tuple(map(name, loop.steps_a)), steps_b=tuple(map(name, loop.steps_b))
+        )
         for loop in robot.loops
     )
     return replace(robot, joints=joints, loops=loops, symbols=tuple(symbols))
@@ -59,14 +64,22 @@ def with_lengths(robot: Robot, values: dict[str, float]) -> Robot:
     """Return the robot with other values of its symbols."""
 
     def change(step: Step) -> Step:
-        return replace(step, value=step.factor * values[step.symbol]) if step.symbol in values else step
+        return (
+            replace(step, value=step.factor * values[step.symbol])
+            if step.symbol in values
+            else step
+        )
 
     joints = tuple(
-        replace(joint, before=tuple(map(change, joint.before)), after=tuple(map(change, joint.after)))
+        replace(
+            joint, before=tuple(map(change, joint.before)), after=tuple(map(change, joint.after))
+        )
         for joint in robot.joints
     )
     loops = tuple(
-        replace(loop, steps_a=tuple(map(change, loop.steps_a)), steps_b=tuple(map(change, loop.steps_b)))
+        replace(
+            loop, steps_a=tuple(map(change, loop.steps_a)), steps_b=tuple(map(change, loop.steps_b))
+        )
         for loop in robot.loops
     )
     robot = replace(robot, joints=joints, loops=loops, symbols=tuple(values.items()))
@@ -74,8 +87,13 @@ def with_lengths(robot: Robot, values: dict[str, float]) -> Robot:
     return robot
 
 
-def check_polynomials(base: BaseMap, rng: np.random.Generator, values: dict[str, float] | None = None) -> int:
-    """Check every polynomial against K of the robot with other lengths; return how many there are."""
+def check_polynomials(
+    base: BaseMap, rng: np.random.Generator, values: dict[str, float] | None = None
+) -> int:
+    """Check every polynomial against K of the robot with other lengths.
+
+    Return how many there are.
+    """
     found = symbolic_entries(base)
     if values is None:
         values = {name: float(value * rng.uniform(0.5, 2.0)) for name, value in base.robot.symbols}
@@ -102,7 +120,8 @@ def test_random_chains_and_trees_are_polynomial_in_their_lengths(seed: int) -> N
     robot = named(special_robot(seed))
     base = numeric_base(robot)
     number = check_polynomials(base, np.random.default_rng(seed))
-    # what changes with a length is a polynomial of it: nothing that depends on lengths is left as a number
+    # what changes with a length is a polynomial of it: nothing that depends on lengths is left as a
+    # number
     other = numeric_base(with_lengths(robot, {name: 1.3 * value for name, value in robot.symbols}))
     changed = np.abs(other.K - base.K) > 1e-9 * (1.0 + np.abs(base.K))
     assert number >= np.count_nonzero(changed)
@@ -110,11 +129,16 @@ def test_random_chains_and_trees_are_polynomial_in_their_lengths(seed: int) -> N
 
 def test_unnamed_lengths_stay_numbers() -> None:
     puma = md.load("puma560")
-    steps = tuple(replace(step, symbol="") if step.symbol == "R3" else step for step in puma.joints[2].before)
+    steps = tuple(
+        replace(step, symbol="") if step.symbol == "R3" else step for step in puma.joints[2].before
+    )
     joints = (*puma.joints[:2], replace(puma.joints[2], before=steps), *puma.joints[3:])
     partly = replace(puma, joints=joints, symbols=tuple(s for s in puma.symbols if s[0] != "R3"))
     first, _, _, third, *_ = relations(numeric_base(partly))
-    assert str(first) == "ZZR1 = ZZ1 + Ia1 + YY2 + YY3 + 0.4 MZ3 + (D3² + 0.04) M3 + (D3² + D4² + 0.04)(M4 + M5 + M6)"
+    assert str(first) == (
+        "ZZR1 = ZZ1 + Ia1 + YY2 + YY3 + 0.4 MZ3 + (D3² + 0.04) M3 + (D3² + D4² + 0.04)(M4 + "
+        "M5 + M6)"
+    )
     assert str(third) == "XZR2 = XZ2 - D3 MZ3 - 0.2 D3 (M3 + M4 + M5 + M6)"
 
 
@@ -124,7 +148,9 @@ def test_factors_and_negative_lengths() -> None:
     def double(step: Step) -> Step:
         return replace(step, value=-2.0 * step.value, factor=-2.0) if step.symbol == "l1" else step
 
-    joints = tuple(replace(joint, before=tuple(map(double, joint.before))) for joint in robot.joints)
+    joints = tuple(
+        replace(joint, before=tuple(map(double, joint.before))) for joint in robot.joints
+    )
     texts = [str(relation) for relation in relations(numeric_base(replace(robot, joints=joints)))]
     assert "ZZR1 = ZZ1 + 4 l1² M2" in texts
     assert "MXR1 = MX1 - 2 l1 M2" in texts
@@ -139,7 +165,8 @@ def test_a_coefficient_that_happens_to_be_zero_is_still_there() -> None:
 
 
 def test_lengths_that_coincide_keep_their_numbers() -> None:
-    # with both lengths equal the last axis meets the first; a formula in their names would be wrong for others
+    # with both lengths equal the last axis meets the first; a formula in their names would be wrong
+    # for others
     robot = Robot.from_mdh("RRR", alpha=[0, 0, math.pi / 2], a=[0, 0.5, 0.5], gravity=(0, 0, 0))
     robot = replace(named(robot), symbols=(("L1", 0.5), ("L2", 0.5)))
     base = numeric_base(robot)
@@ -156,7 +183,9 @@ def test_solved_loops_and_held_joints_keep_numbers() -> None:
 
 @pytest.mark.parametrize("seed", range(count(8, 200)))
 def test_loops_with_given_functions_have_formulas(seed: int) -> None:
-    """A parallelogram: sides that are opposite are one length, written by the name that comes first."""
+    """A parallelogram: sides that are opposite are one length, written by the name that comes
+    first.
+    """
     rng = np.random.default_rng((seed, 15))
     robot = named(looped_arm(seed))
     sides = {step.symbol: -step.value for step in robot.loops[0].steps_b} | {
@@ -169,9 +198,9 @@ def test_loops_with_given_functions_have_formulas(seed: int) -> None:
     for model in ("torque", "energy") if seed % 4 == 0 else ("torque",):
         base = numeric_base(robot, "qr", model)
         number = check_polynomials(base, rng, other)
-        changed = np.abs(numeric_base(with_lengths(robot, other), "qr", model).K - base.K) > 1e-9 * (
-            1.0 + np.abs(base.K)
-        )
+        changed = np.abs(
+            numeric_base(with_lengths(robot, other), "qr", model).K - base.K
+        ) > 1e-9 * (1.0 + np.abs(base.K))
         assert number >= np.count_nonzero(changed)
         used = {name for entry in symbolic_entries(base).values() for name in names_in(entry)}
         assert not used & sides.keys()
@@ -187,7 +216,10 @@ def test_lengths_that_a_loop_fixes_are_numbers() -> None:
     hpr = md.load("hpr")
     (loop,) = hpr.loops
     plain = tuple(replace(step, symbol="") for step in loop.steps_a)
-    found = {r.name: str(r) for r in relations(numeric_base(replace(hpr, loops=(replace(loop, steps_a=plain),))))}
+    found = {
+        r.name: str(r)
+        for r in relations(numeric_base(replace(hpr, loops=(replace(loop, steps_a=plain),))))
+    }
     assert found["XXR3"] == "XXR3 = XX3 - YY3 + XX4 - YY4 - 0.0625 M5 - D6² (M6 + M7)"
     assert found["MXR3"] == "MXR3 = MX3 + (0.25/D4) MX5 + 0.25 M5"
 
@@ -224,7 +256,10 @@ functions = { two = "-q1", three = "q1" }
 
 
 def test_sides_of_a_loop_follow_each_other(tmp_path: Path) -> None:
-    """Opposite sides are equal: the one that the file names last is written by the other, wherever it stands."""
+    """Opposite sides are equal.
+
+    The one that the file names last is written by the other, wherever it stands.
+    """
     path = tmp_path / "sides.toml"
     path.write_text(FOUR_SIDES)
     base = md.base_parameters(md.load(path))
@@ -232,8 +267,12 @@ def test_sides_of_a_loop_follow_each_other(tmp_path: Path) -> None:
     assert first == "ZZR1 = ZZ1 + crank² (M2 + M4) + ZZ3 + YY4"
     other = {"crank": 0.7, "ground": 0.3, "coupler": 0.3, "rocker": 0.7}
     assert check_polynomials(numeric_base(base.robot), np.random.default_rng(0), other) > 2
-    path.write_text(FOUR_SIDES.replace("coupler = 0.4", "coupler = -0.4").replace('["coupler"', '["-coupler"'))
-    assert [str(r) for r in relations(md.base_parameters(md.load(path)))] == [str(r) for r in relations(base)]
+    path.write_text(
+        FOUR_SIDES.replace("coupler = 0.4", "coupler = -0.4").replace('["coupler"', '["-coupler"')
+    )
+    assert [str(r) for r in relations(md.base_parameters(md.load(path)))] == [
+        str(r) for r in relations(base)
+    ]
 
 
 FOLLOWER = """
@@ -289,9 +328,14 @@ def test_printed_fractions_are_read_back() -> None:
     assert "MXR4 = MX4 - (D5/D4) MX5 + D6 (M6 + M7)" in texts
     assert md.equivalence(base, "\n".join(texts)).equivalent
     assert r"\mathrm{MX}_{4} - \frac{D_{5}}{D_{4}}\,\mathrm{MX}_{5}" in base.to_latex()
-    ratio = LengthPolynomial(((1.0, ("A", "A")), (-1.0, ("B",))), LengthPolynomial(((1.0, ("A",)), (2.0, ("B",)))))
+    ratio = LengthPolynomial(
+        ((1.0, ("A", "A")), (-1.0, ("B",))), LengthPolynomial(((1.0, ("A",)), (2.0, ("B",))))
+    )
     assert RelationTerm("M1", 1.0, ratio).coefficient == "(A² - B)/(A + 2 B)"
-    assert sum_text([RelationTerm(name, 1.0, ratio) for name in ("M1", "M2")]) == "((A² - B)/(A + 2 B))(M1 + M2)"
+    assert (
+        sum_text([RelationTerm(name, 1.0, ratio) for name in ("M1", "M2")])
+        == "((A² - B)/(A + 2 B))(M1 + M2)"
+    )
 
 
 def test_relations_are_the_map() -> None:
@@ -310,7 +354,10 @@ def test_relations_are_the_map() -> None:
 def test_relations_of_the_closed_form_rule() -> None:
     base = md.base_parameters(md.load("puma560"), "mlc")
     texts = {relation.name: relation.formula() for relation in relations(base)}
-    assert texts["U33_1"] == "ZZ1 + Ia1 + YY2 + YY3 + 2 R3 MZ3 + (D3² + R3²) M3 + (D3² + D4² + R3²)(M4 + M5 + M6)"
+    assert (
+        texts["U33_1"]
+        == "ZZ1 + Ia1 + YY2 + YY3 + 2 R3 MZ3 + (D3² + R3²) M3 + (D3² + D4² + R3²)(M4 + M5 + M6)"
+    )
     assert texts["U11_22_3"] == "XX3 - YY3 + YY4 + 2 R4 MZ4 + (R4² - D4²)(M4 + M5 + M6)"
     for row, relation in zip(base.matrix, relations(base)):
         assert sum(term.value for term in relation.terms) == pytest.approx(row.sum())
@@ -330,7 +377,9 @@ def test_numbers_are_clean() -> None:
         RelationTerm("H1", 1e-7),
         RelationTerm("I1", 0.1, both),
     ]
-    assert sum_text(terms) == ("A1 - B1 + C1 - 0.25 (D1 - E1) - (D² + 2 D)(F1 - G1) + 1e-07 H1 + (1 - 0.5 A B) I1")
+    assert sum_text(terms) == (
+        "A1 - B1 + C1 - 0.25 (D1 - E1) - (D² + 2 D)(F1 - G1) + 1e-07 H1 + (1 - 0.5 A B) I1"
+    )
     assert [term.coefficient for term in terms[:4]] == ["1", "-1", "1", "-0.25"]
     assert terms[5].coefficient == "-(D² + 2 D)"
     assert RelationTerm("X", -1.0, LengthPolynomial(((-1.0, ("D",)),))).coefficient == "-D"
@@ -360,7 +409,7 @@ def test_latex() -> None:
     assert balanced(text)
     assert text.isascii()
     assert (
-        r"\mathrm{XXR}_{3} &= \mathrm{XX}_{3} - \mathrm{YY}_{3} + \mathrm{YY}_{4} + 2\,R_{4}\,\mathrm{MZ}_{4} + "
+        r"\mathrm{XXR}_{3} &= \mathrm{XX}_{3} - \mathrm{YY}_{3} + \mathrm{YY}_{4} + 2\,R_{4}\,\mathrm{MZ}_{4} + "  # noqa: E501
         r"\left(R_{4}^{2} - D_{4}^{2}\right)\left(M_{4} + M_{5} + M_{6}\right) \\" in text
     )
     assert text.count("&=") == 40
@@ -374,24 +423,31 @@ def test_markdown() -> None:
     assert len(rows) == 41
     assert all(len(re.findall(r"(?<!\\)\|", row)) == 4 for row in rows)
     assert "| 2 | XXR2 | XX2 - YY2 - D3² (M3 + M4 + M5 + M6) |" in lines
-    assert lines[2].startswith("66 standard parameters = 40 base + 15 regrouped + 11 without effect")
+    assert lines[2].startswith(
+        "66 standard parameters = 40 base + 15 regrouped + 11 without effect"
+    )
 
 
-@pytest.mark.parametrize("name", [*HOSTILE, "|", "$x$ \\input{/etc/passwd} % & # ^ ~", "<script>", "\x1b[2J", "[a](b)"])
+@pytest.mark.parametrize(
+    "name", [*HOSTILE, "|", "$x$ \\input{/etc/passwd} % & # ^ ~", "<script>", "\x1b[2J", "[a](b)"]
+)
 def test_hostile_names(name: str) -> None:
     robot = md.load("two_link")
 
     def rename(step: Step) -> Step:
         return replace(step, symbol=name) if step.symbol == "l1" else step
 
-    joints = tuple(replace(joint, before=tuple(map(rename, joint.before))) for joint in robot.joints)
+    joints = tuple(
+        replace(joint, before=tuple(map(rename, joint.before))) for joint in robot.joints
+    )
     symbols = tuple((name if symbol == "l1" else symbol, value) for symbol, value in robot.symbols)
     base = numeric_base(replace(robot, name=name, joints=joints, symbols=symbols))
     latex = base.to_latex()
     assert balanced(latex)
     assert latex.isascii()
     assert not re.search(
-        r"(?<!\\)[#$&%](?!=)", latex.split("\n", 1)[1].replace("$M_", "").replace(r"}$", "").replace(r"$\mathrm", "")
+        r"(?<!\\)[#$&%](?!=)",
+        latex.split("\n", 1)[1].replace("$M_", "").replace(r"}$", "").replace(r"$\mathrm", ""),
     ), latex
     assert r"\input{" not in latex
     markdown = base.to_markdown()

@@ -1,4 +1,7 @@
-"""Ripple of gears: columns against their formulas, and found in torques where it was planted, behind a low-pass."""
+"""Ripple of gears.
+
+Columns against their formulas, and found in torques where it was planted, behind a low-pass.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,20 @@ PLAIN = ("viscous", "coulomb", "offset")
 
 
 def rippling(seed: int, name: str = "two_link") -> md.Robot:
-    """Return a robot with friction and ripple of random orders; its last drive is turned by the joint before, too."""
+    """Return a robot with friction and ripple of random orders.
+
+    Its last drive is turned by the joint before, too.
+    """
     rng = np.random.default_rng(seed)
     robot = md.load(name)
     before, last = robot.joint_names[-2:]
     orders = rng.uniform(40, 140, len(robot.joints))
     robot = robot.with_drives(
-        True, (*PLAIN, "ripple"), sign_width=0.02, coupling={last: {before: 0.5}}, ripple_order=orders
+        True,
+        (*PLAIN, "ripple"),
+        sign_width=0.02,
+        coupling={last: {before: 0.5}},
+        ripple_order=orders,
     )
     values = np.nan_to_num(robot.parameters.copy())
     sizes = {"Ia": 0.3, "Fv": 2.0, "Fc": 3.0, "Fo": 0.5}
@@ -48,13 +58,21 @@ def test_columns_are_those_of_the_formulas(seed: int) -> None:
         for harmonic, letters in zip(HARMONICS, ("abcd", "efgh", "ijkl")):
             a, b, c, d = (value[f"W{letter}"] for letter in letters)
             angle = harmonic * joint.drive.ripple_order * p[:, k]
-            torque[:, k] += (a + c * size[:, k]) * np.sin(angle) + (b + d * size[:, k]) * np.cos(angle)
+            torque[:, k] += (a + c * size[:, k]) * np.sin(angle) + (b + d * size[:, k]) * np.cos(
+                angle
+            )
     expected = md.inverse_dynamics(smooth, q, dq, ddq) + torque @ C
     np.testing.assert_allclose(md.inverse_dynamics(robot, q, dq, ddq), expected, atol=1e-10)
-    np.testing.assert_allclose(md.regressor(robot, q, dq, ddq) @ robot.parameters, expected, atol=1e-10)
+    np.testing.assert_allclose(
+        md.regressor(robot, q, dq, ddq) @ robot.parameters, expected, atol=1e-10
+    )
     np.testing.assert_allclose(md.forward_dynamics(robot, q, dq, expected), ddq, atol=1e-7)
     exact = md.base_parameters(robot)
-    assert exact.rank == md.base_parameters(smooth).rank + 12 * robot.n == md.base_parameters(robot, "qr").rank
+    assert (
+        exact.rank
+        == md.base_parameters(smooth).rank + 12 * robot.n
+        == md.base_parameters(robot, "qr").rank
+    )
 
 
 def test_files_keep_the_orders(tmp_path: Path) -> None:
@@ -69,7 +87,10 @@ def test_a_wave_stands_out_and_noise_does_not() -> None:
     for seed in range(count(20, 200)):
         rng = np.random.default_rng(seed)
         t = np.arange(2000) / 200
-        q = sum(rng.uniform(0.2, 0.8) * np.sin(rng.uniform(0.3, 4) * t + rng.uniform(0, 6)) for _ in range(4))
+        q = sum(
+            rng.uniform(0.2, 0.8) * np.sin(rng.uniform(0.3, 4) * t + rng.uniform(0, 6))
+            for _ in range(4)
+        )
         slow = lowpass(rng.normal(size=2000), 200.0, 5.0)
         noise = rng.normal(size=2000) + 2.0 * slow
         assert standing_wave(q, noise, 500.0) == 0.0, seed
@@ -94,7 +115,9 @@ def test_planted_ripple_is_found_behind_a_low_pass(seed: int) -> None:
     log, new = log_of(robot, seed), log_of(robot, seed + 50)
     estimate = md.identify(described, log)
     np.testing.assert_allclose(estimate.settings["ripple_order"], orders, rtol=0.01)
-    assert [notice.data["orders"] for notice in estimate.notices if notice.code == "friction.ripple"]
+    assert [
+        notice.data["orders"] for notice in estimate.notices if notice.code == "friction.ripple"
+    ]
     assert all(joint.drive.cutoff == 0.0 for joint in estimate.robot.joints)
     plain = md.identify(described, log, friction=PLAIN)
     with_it, without = (md.validate(one, new) for one in (estimate, plain))

@@ -1,4 +1,7 @@
-"""The robot value: geometry is exact, trees come in any order, nothing changes it, parameters keep their order."""
+"""The robot value.
+
+Geometry is exact, trees come in any order, nothing changes it, parameters keep their order.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,14 @@ import minidyn as md
 from minidyn.errors import DescriptionError, ShapeError, UnknownName
 from minidyn.model import parameters as inertia
 from minidyn.model.assemble import LooseJoint, LooseLink, assemble, motion_along
-from minidyn.model.geometry import Step, matrix_of, snap_angle, snap_axis, snap_length, steps_from_rpy
+from minidyn.model.geometry import (
+    Step,
+    matrix_of,
+    snap_angle,
+    snap_axis,
+    snap_length,
+    steps_from_rpy,
+)
 from minidyn.notices import Notice
 
 RIGHT = math.pi / 2
@@ -39,7 +49,9 @@ def test_importing_is_quick_and_silent() -> None:
     code = "import time; t = time.perf_counter(); import minidyn; print(time.perf_counter() - t)"
     times = []
     for _ in range(5):
-        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        run = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
         assert run.stderr == ""
         assert len(run.stdout.split()) == 1  # our own number and nothing else
         times.append(float(run.stdout))
@@ -131,7 +143,12 @@ def test_rows_place_frames_as_khalil_and_kleinfinger_do() -> None:
         alpha, a, d, theta, gamma, b, q = rng.normal(size=7)
         robot = md.Robot.from_mdh(letters, [alpha], [a], [d], [theta], gamma=[gamma], b=[b])
         turn, shift = (theta + q, d) if letters == "R" else (theta, d + q)
-        wanted = elementary("rz", gamma) @ elementary("tz", b) @ elementary("rx", alpha) @ elementary("tx", a)
+        wanted = (
+            elementary("rz", gamma)
+            @ elementary("tz", b)
+            @ elementary("rx", alpha)
+            @ elementary("tx", a)
+        )
         wanted = wanted @ elementary("rz", turn) @ elementary("tz", shift)
         assert robot.joints[0].placement_at(q) == pytest.approx(wanted, abs=1e-14)
         assert robot.joints[0].axis.tolist() == [0, 0, 1]
@@ -169,23 +186,41 @@ WRONG_TABLES: dict[str, tuple[dict[str, Any], str]] = {
     "letter": ({"joints": "RQ"}, "joint 2 is 'Q'; expected R .* or P"),
     "number for letters": ({"joints": [1, 2]}, "joint 1 is 1; expected R"),
     "alpha too short": ({"alpha": [0.0]}, r"alpha .* expected shape \(2,\), got \(1,\)"),
-    "a too long": ({"a": [0.0, 1, 2]}, r"a \(one value for each of 2 joints\): expected shape \(2,\), got \(3,\)"),
+    "a too long": (
+        {"a": [0.0, 1, 2]},
+        r"a \(one value for each of 2 joints\): expected shape \(2,\), got \(3,\)",
+    ),
     "nan": ({"d": [0.0, float("nan")]}, "d .* finite numbers, got NaN"),
     "infinite": ({"theta": [0.0, float("inf")]}, "theta .* finite"),
     "text": ({"a": ["x", 1]}, "a .* expected numbers, got"),
     "parent too long": ({"parent": [0, 1, 2]}, "parent: expected 2 entries|parent of joint 3"),
     "later parent": ({"parent": [2, 1]}, "parent of joint 1: got 2; expected 0"),
     "cycle": ({"parent": [1, 1]}, "parent of joint 1: got 1; expected 0"),
-    "name for parent": ({"parent": [0, "link1"]}, "parent of joint 2: expected a number .*, got 'link1'"),
-    "parameters too short": ({"parameters": np.zeros(19)}, r"parameters \(XX1 ... M2\): expected shape \(20,\), got"),
+    "name for parent": (
+        {"parent": [0, "link1"]},
+        "parent of joint 2: expected a number .*, got 'link1'",
+    ),
+    "parameters too short": (
+        {"parameters": np.zeros(19)},
+        r"parameters \(XX1 ... M2\): expected shape \(20,\), got",
+    ),
     "bodies too few": ({"parameters": [{"mass": 1.0}]}, "parameters: expected 2 dicts"),
-    "body no dict": ({"parameters": [{"mass": 1.0}, 3]}, "parameters of link 2: expected a dict .* got 3"),
-    "com without mass": ({"parameters": [{"com": [0, 0, 0]}, {}]}, "link 1: com or inertia given without mass"),
+    "body no dict": (
+        {"parameters": [{"mass": 1.0}, 3]},
+        "parameters of link 2: expected a dict .* got 3",
+    ),
+    "com without mass": (
+        {"parameters": [{"com": [0, 0, 0]}, {}]},
+        "link 1: com or inertia given without mass",
+    ),
     "tensor": (
         {"parameters": [{"mass": 1.0, "inertia": np.triu(np.ones((3, 3)))}, {}]},
         "link 1, inertia: the tensor must be symmetric",
     ),
-    "tensor shape": ({"parameters": [{"mass": 1.0, "inertia": np.ones(6)}, {}]}, r"link 1, inertia: expected shape"),
+    "tensor shape": (
+        {"parameters": [{"mass": 1.0, "inertia": np.ones(6)}, {}]},
+        r"link 1, inertia: expected shape",
+    ),
     "infinite value": ({"parameters": np.full(20, np.inf)}, "parameter XX1: infinite"),
     "gravity": ({"gravity": (0, 0)}, "gravity: expected 3 finite numbers"),
     "gravity nan": ({"gravity": (0, 0, float("nan"))}, "gravity: expected 3 finite numbers"),
@@ -264,7 +299,9 @@ def test_any_order_gives_the_same_tree() -> None:
     wanted = assemble("tree", links, joints)
     rng = np.random.default_rng(6)
     for _ in range(30):
-        robot = assemble("tree", [links[i] for i in rng.permutation(9)], [joints[i] for i in rng.permutation(8)])
+        robot = assemble(
+            "tree", [links[i] for i in rng.permutation(9)], [joints[i] for i in rng.permutation(8)]
+        )
         assert sorted(robot.joint_names) == sorted(wanted.joint_names)
         for joint, link in zip(robot.joints, robot.links):
             index = wanted.joint_index(joint.name)
@@ -283,7 +320,12 @@ def test_joints_keep_the_order_of_the_description() -> None:
 
 
 def test_a_link_without_inertia_is_unknown_only_where_nothing_is_known() -> None:
-    links = [LooseLink("base", "f"), LooseLink("A", "f"), LooseLink("B", "f", np.ones(10)), LooseLink("C", "f")]
+    links = [
+        LooseLink("base", "f"),
+        LooseLink("A", "f"),
+        LooseLink("B", "f", np.ones(10)),
+        LooseLink("C", "f"),
+    ]
     joints = [
         LooseJoint("a", "f", "revolute", "base", "A"),
         LooseJoint("b", "f", "fixed", "A", "B"),
@@ -310,7 +352,12 @@ def test_nothing_changes_a_robot() -> None:
     gravity[2] = 5.0
     assert made.gravity[2] == -9.81
     before = robot.fingerprint
-    robot.with_gravity((0, 0, 1)), robot.with_parameters(None), robot.with_load(), robot.with_drives(friction="offset")
+    (
+        robot.with_gravity((0, 0, 1)),
+        robot.with_parameters(None),
+        robot.with_load(),
+        robot.with_drives(friction="offset"),
+    )
     assert robot.fingerprint == before
     assert robot == md.load("puma560")
     assert hash(robot) == hash(md.load("puma560"))
@@ -379,7 +426,9 @@ def test_conversions_agree_with_pinocchio_and_return() -> None:
         assert inertia.from_pinocchio(theirs.toDynamicParameters()) == pytest.approx(phi, abs=1e-12)
         pose = pin.SE3.Random()
         moved = pose.act(theirs).toDynamicParameters()
-        assert inertia.to_pinocchio(inertia.transform(phi, pose.homogeneous)) == pytest.approx(moved, abs=1e-12)
+        assert inertia.to_pinocchio(inertia.transform(phi, pose.homogeneous)) == pytest.approx(
+            moved, abs=1e-12
+        )
 
 
 def test_conversions_return() -> None:
@@ -399,9 +448,9 @@ def test_conversions_return() -> None:
     assert inertia.from_lumeng16(sixteen).shape == (16, 10)
     x, y = inertia.to_lumeng16(inertia.from_body(2.0, [0.1, 0.2, 0.3], np.diag([1.0, 2, 3]))), 2.0
     assert x[:10] == pytest.approx([y, 0.2, 0.4, 0.6, 0.02, 0.08, 0.18, 0.04, 0.06, 0.12])
-    assert inertia.to_lumeng16(inertia.from_body(1.0, [0, 0, 0], [[1, -0.1, -0.2], [-0.1, 1, -0.3], [-0.2, -0.3, 1]]))[
-        13:
-    ] == pytest.approx([0.1, 0.2, 0.3])  # Ixy = +∫xy dm
+    assert inertia.to_lumeng16(
+        inertia.from_body(1.0, [0, 0, 0], [[1, -0.1, -0.2], [-0.1, 1, -0.3], [-0.2, -0.3, 1]])
+    )[13:] == pytest.approx([0.1, 0.2, 0.3])  # Ixy = +∫xy dm
 
 
 @pytest.mark.parametrize(
@@ -412,8 +461,16 @@ def test_conversions_return() -> None:
         (inertia.from_body(1.0, [0, 0, 0], np.diag([0.0, 1, 1])), True, ""),  # a rod
         (np.zeros(10), True, ""),
         (inertia.from_body(-1.0, [0, 0, 0], np.diag([1.0, 1, 1])), False, "negative mass (-1 kg)"),
-        (inertia.from_body(1.0, [0, 0, 0], np.diag([1.0, 1, 2.5])), False, "triangle inequality violated"),
-        (inertia.from_body(1.0, [0, 0, 0], np.diag([1.0, -0.1, 1])), False, "negative principal moment"),
+        (
+            inertia.from_body(1.0, [0, 0, 0], np.diag([1.0, 1, 2.5])),
+            False,
+            "triangle inequality violated",
+        ),
+        (
+            inertia.from_body(1.0, [0, 0, 0], np.diag([1.0, -0.1, 1])),
+            False,
+            "negative principal moment",
+        ),
         (np.array([0, 0, 0, 0, 0, 0, 1.0, 0, 0, 0]), False, "mass is zero"),
         (np.array([1, 0, 0, 1, 0, 1, np.nan, 0, 0, 1]), None, "unknown: MX"),
     ],
@@ -441,7 +498,9 @@ def test_drives_are_coupled_by_name() -> None:
     assert robot.joints[3].drive.coupling == (("joint3", 0.5),)
     assert robot.joints[2].drive.coupling == ()
     Y = md.regressor(robot, np.zeros(4), np.zeros(4), np.array([0.0, 0.0, 2.0, 3.0]))
-    np.testing.assert_allclose(Y[:, robot.parameter_names.index("Ia4")], [0, 0, 0.5 * (3 + 1), 3 + 1])
+    np.testing.assert_allclose(
+        Y[:, robot.parameter_names.index("Ia4")], [0, 0, 0.5 * (3 + 1), 3 + 1]
+    )
     with pytest.raises(md.MinidynError, match="did you mean 'joint4'"):
         robot.with_drives(coupling={"jiont4": {"joint3": 1.0}})
     with pytest.raises(md.MinidynError, match="coupling of joint 'joint4'"):
@@ -452,4 +511,6 @@ def test_a_robot_says_what_it_is() -> None:
     robot = md.Robot.from_mdh("RP", name="arm")
     assert repr(robot) == "Robot('arm', n=2, joints=RP, 20 parameters (all unknown))"
     assert repr(robot.with_parameters(np.ones(20))) == "Robot('arm', n=2, joints=RP, 20 parameters)"
-    assert repr(robot.with_parameters([np.nan] * 3 + [1.0] * 17)).endswith("20 parameters (3 unknown))")
+    assert repr(robot.with_parameters([np.nan] * 3 + [1.0] * 17)).endswith(
+        "20 parameters (3 unknown))"
+    )

@@ -1,4 +1,7 @@
-"""Closed-form rules first, QR on what they leave: the same answer as the exact method, everywhere."""
+"""Closed-form rules first, QR on what they leave.
+
+The same answer as the exact method, everywhere.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +27,18 @@ from mlc_cases import any_frames, chain_of_seed, tree_of_seed
 # Gautier's d0 by its old name
 pytestmark = pytest.mark.filterwarnings("ignore:model=.static.:DeprecationWarning")
 
-GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[1] / "golden" / "gautier.json").read_text())
+GOLDEN: dict[str, Any] = json.loads(
+    (Path(__file__).parents[1] / "golden" / "gautier.json").read_text()
+)
 MODELS = ("torque", "static", "energy")
 COVERED = "base.rule_covers"
 
 
 def require_same(robot: Robot, where: str = "", **question: Any) -> BaseMap:
     """Require the choice and the numbers of the exact method; return the map."""
-    found, exact = (md.base_parameters(robot, method, **question) for method in ("rules+qr", "exact"))
+    found, exact = (
+        md.base_parameters(robot, method, **question) for method in ("rules+qr", "exact")
+    )
     where = f"{robot.name} {where} {question}: {found}"
     assert found.kept == exact.kept, where
     assert found.regrouped == exact.regrouped, where
@@ -50,7 +57,9 @@ def test_built_in_robots(name: str, model: str) -> None:
     robot = md.load(name)
     base = require_same(robot, model=model)
     assert base.method == "rules+qr"
-    assert (base.notices[-1].code == COVERED) == (not robot.loops and not any(joint.follows for joint in robot.joints))
+    assert (base.notices[-1].code == COVERED) == (
+        not robot.loops and not any(joint.follows for joint in robot.joints)
+    )
     assert base.gap > 1e8
 
 
@@ -59,9 +68,16 @@ def test_puma_of_the_paper(model: str) -> None:
     golden = GOLDEN["gautier_puma"]
     robot = md.load("puma560")
     base = md.base_parameters(robot, "rules+qr", model)
-    assert (len(base.eliminated), len(base.regrouped), base.rank, len(base.unchanged)) == (11, 15, 40, 23)
+    assert (len(base.eliminated), len(base.regrouped), base.rank, len(base.unchanged)) == (
+        11,
+        15,
+        40,
+        23,
+    )
     assert list(base.kept) == golden["base"]
-    np.testing.assert_allclose(base.values(), [golden["XB1"][name] for name in base.kept], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        base.values(), [golden["XB1"][name] for name in base.kept], rtol=0, atol=1e-12
+    )
     assert str(base.relations()[1]) == "XXR2 = XX2 - YY2 - D3² (M3 + M4 + M5 + M6)"
 
 
@@ -73,7 +89,12 @@ def test_hpr_as_tree_and_closed() -> None:
         closed = require_same(hpr, model=model)
         assert closed.rank == GOLDEN["hpr"]["result_B"]["closed_b"] == 35
         assert closed.notices[-1].code == "base.rule_and_qr"
-        assert dict(closed.notices[-1].data) == {"asked": 77, "settled": 27, "left": 50, "because": ["loops"]}
+        assert dict(closed.notices[-1].data) == {
+            "asked": 77,
+            "settled": 27,
+            "left": 50,
+            "because": ["loops"],
+        }
 
 
 @pytest.mark.parametrize("case", [special_robot, any_frames, chain_of_seed, tree_of_seed])
@@ -86,7 +107,10 @@ def test_random_chains_and_trees(case: Callable[[int], Robot], block: int) -> No
 
 @pytest.mark.parametrize("seed", range(count(12, 400)))
 def test_drives(seed: int) -> None:
-    require_same((chain_of_seed if seed % 2 else tree_of_seed)(seed, drives=True), model=MODELS[seed // 2 % 3])
+    require_same(
+        (chain_of_seed if seed % 2 else tree_of_seed)(seed, drives=True),
+        model=MODELS[seed // 2 % 3],
+    )
 
 
 @pytest.mark.parametrize("seed", range(count(6, 150)))
@@ -100,7 +124,10 @@ def test_loops(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(count(4, 60)))
 def test_followers_and_coupled_drives(seed: int) -> None:
-    assert "followers" in require_same(random_tree(np.random.default_rng(seed))).notices[-1].data["because"]
+    assert (
+        "followers"
+        in require_same(random_tree(np.random.default_rng(seed))).notices[-1].data["because"]
+    )
     require_same(rich_robot(np.random.default_rng(seed)), f"seed {seed}")
 
 
@@ -122,8 +149,14 @@ def test_orders_and_columns() -> None:
 
 def test_some_joints() -> None:
     puma = md.load("puma560")
-    found, exact = (md.base_parameters(puma, m, joints=("joint2", "joint3")) for m in ("rules+qr", "exact"))
-    assert (found.kept, found.regrouped, found.joints) == (exact.kept, exact.regrouped, exact.joints)
+    found, exact = (
+        md.base_parameters(puma, m, joints=("joint2", "joint3")) for m in ("rules+qr", "exact")
+    )
+    assert (found.kept, found.regrouped, found.joints) == (
+        exact.kept,
+        exact.regrouped,
+        exact.joints,
+    )
     assert "held joints" in found.notices[-1].data["because"]
 
 

@@ -1,4 +1,7 @@
-"""Simulation: conservation, order of the integrator, what stands between robot and controller; recordings."""
+"""Simulation: conservation, order of the integrator, what stands between robot and controller.
+
+Recordings.
+"""
 
 import numpy as np
 import pytest
@@ -17,7 +20,9 @@ def test_free_motion_keeps_energy(name) -> None:
     robot = md.load(name)
     start = 0.3 + 0.2 * np.arange(robot.n) / robot.n
     recording = simulate(robot, None, None, 0.5, dt=2.5e-4, q0=start)
-    kinetic, potential = md.energy(robot, recording.telemetry["q_true"], recording.telemetry["dq_true"])
+    kinetic, potential = md.energy(
+        robot, recording.telemetry["q_true"], recording.telemetry["dq_true"]
+    )
     total = kinetic + potential
     assert kinetic.max() > 0.1
     assert np.abs(total - total[0]).max() < 1e-8 * max(1.0, kinetic.max())
@@ -28,7 +33,9 @@ def test_integrator_is_of_fourth_order_and_agrees_with_the_adaptive_one() -> Non
     start = np.array([0.1, -0.5, 0.4, 0.8])
 
     def end(dt, solver="rk4"):
-        return simulate(robot, None, None, 0.4, dt=dt, q0=start, solver=solver).telemetry["q_true"][-1]
+        return simulate(robot, None, None, 0.4, dt=dt, q0=start, solver=solver).telemetry["q_true"][
+            -1
+        ]
 
     truth = end(4e-3, "adaptive")
     coarse, fine = np.abs(end(4e-3) - truth).max(), np.abs(end(2e-3) - truth).max()
@@ -87,7 +94,10 @@ def test_trajectories_differentiate_themselves_and_keep_limits() -> None:
 
 
 def test_critically_damped_step_solves_its_differential_equation() -> None:
-    """Against an integration of ddq = rate² (end - q) - 2 rate dq from rest; (64)-(66) of Lin1992 at its instants."""
+    """Against an integration of ddq = rate² (end - q) - 2 rate dq from rest.
+
+    (64)-(66) of Lin1992 at its instants.
+    """
     rng = np.random.default_rng(4)
     start, end, rate = rng.normal(size=3), rng.normal(size=3), np.array([0.7, 3.0, 10.0])
     trajectory = md.trajectory.critically_damped(start, end, rate)
@@ -97,18 +107,26 @@ def test_critically_damped_step_solves_its_differential_equation() -> None:
         return np.concatenate([dq, rate**2 * (end - q) - 2 * rate * dq])
 
     t = np.linspace(0.0, 4.0, 41)
-    solved = solve_ivp(change, (0.0, 4.0), np.concatenate([start, np.zeros(3)]), t_eval=t, rtol=1e-11, atol=1e-12)
+    solved = solve_ivp(
+        change, (0.0, 4.0), np.concatenate([start, np.zeros(3)]), t_eval=t, rtol=1e-11, atol=1e-12
+    )
     q, dq, ddq = trajectory(t)
     np.testing.assert_allclose(np.hstack([q, dq]), solved.y.T, atol=1e-8)
     np.testing.assert_allclose(ddq, [change(0.0, state)[3:] for state in solved.y.T], atol=1e-6)
     before = trajectory(-0.5)
     np.testing.assert_array_equal(before, [start, np.zeros(3), np.zeros(3)])
-    q, dq, ddq = md.trajectory.critically_damped([0.7], [0.7 + np.pi / 6], 10.0)(np.array([0.2, 0.3, 0.4]))
+    q, dq, ddq = md.trajectory.critically_damped([0.7], [0.7 + np.pi / 6], 10.0)(
+        np.array([0.2, 0.3, 0.4])
+    )
     decay = np.exp([-2.0, -3.0, -4.0])
     np.testing.assert_allclose(q[:, 0], np.pi / 6 * (1 - np.array([3.0, 4.0, 5.0]) * decay) + 0.7)
     np.testing.assert_allclose(dq[:, 0], np.pi / 6 * np.array([20.0, 30.0, 40.0]) * decay)
     np.testing.assert_allclose(ddq[:, 0], np.pi / 6 * np.array([-100.0, -200.0, -300.0]) * decay)
-    for wrong in (([0.0], [0.0, 1.0], 1.0), ([0.0], [1.0], 0.0), ([0.0, 1.0], [1.0, 0.0], [1.0, 2.0, 3.0])):
+    for wrong in (
+        ([0.0], [0.0, 1.0], 1.0),
+        ([0.0], [1.0], 0.0),
+        ([0.0, 1.0], [1.0, 0.0], [1.0, 2.0, 3.0]),
+    ):
         with pytest.raises(md.MinidynError, match="critically_damped"):
             md.trajectory.critically_damped(*wrong)
 
@@ -118,7 +136,9 @@ def test_random_trajectories_move_every_joint_within_its_limits(name) -> None:
     robot = md.load(name)
     q, dq, _ = fourier(robot, seed=1)(np.linspace(0, 10, 2000))
     limits = [robot.joints[index].limits for index in robot.independent]
-    reach = [min(0.1, 0.5 * (limit.upper - limit.lower)) for limit in limits]  # a finger has 4 cm in all
+    reach = [
+        min(0.1, 0.5 * (limit.upper - limit.lower)) for limit in limits
+    ]  # a finger has 4 cm in all
     assert np.all(np.ptp(q, axis=0) > reach)
     assert np.all(q >= [limit.lower for limit in limits])
     assert np.all(q <= [limit.upper for limit in limits])
@@ -193,16 +213,22 @@ def test_a_batch_is_its_runs_and_mujoco_agrees() -> None:
     for start, run in zip(starts, batch):
         alone = simulate(robot, law, trajectory, 0.1, q0=start)
         np.testing.assert_allclose(run.q, alone.q, atol=1e-11)
-        np.testing.assert_allclose(run.telemetry["estimate"], alone.telemetry["estimate"], atol=1e-11)
+        np.testing.assert_allclose(
+            run.telemetry["estimate"], alone.telemetry["estimate"], atol=1e-11
+        )
     other = simulate(robot, law, trajectory, 0.1, q0=starts[0], plant="mujoco")
     np.testing.assert_allclose(other.q, batch[0].q, atol=1e-9)
 
 
 def test_mujoco_plant_has_drives_and_refuses_what_it_lacks() -> None:
     robot = md.load("puma560").with_drives(friction=("viscous",))
-    robot = robot.with_parameters(np.nan_to_num(md.load("ur10e").with_drives(True, "viscous").parameters, nan=0.4))
+    robot = robot.with_parameters(
+        np.nan_to_num(md.load("ur10e").with_drives(True, "viscous").parameters, nan=0.4)
+    )
     q0 = np.full(6, 0.3)
-    ours, theirs = (simulate(robot, None, None, 0.2, q0=q0, plant=plant) for plant in ("minidyn", "mujoco"))
+    ours, theirs = (
+        simulate(robot, None, None, 0.2, q0=q0, plant=plant) for plant in ("minidyn", "mujoco")
+    )
     np.testing.assert_allclose(ours.q, theirs.q, atol=1e-8)
     with pytest.raises(md.MinidynError, match="leader"):
         simulate(md.load("hpr").with_parameters(np.ones(77)), None, None, 0.1, plant="mujoco")
@@ -213,7 +239,8 @@ def test_the_regressor_is_a_plant_of_its_own() -> None:
     law = control.computed_torque(robot, bandwidth=5)
     motion = md.trajectory.fourier(robot, seed=2)
     runs = [
-        simulate(robot, law, motion, 0.1, q0=motion(0.0)[0] + 0.1, plant=plant) for plant in ("minidyn", "regressor")
+        simulate(robot, law, motion, 0.1, q0=motion(0.0)[0] + 0.1, plant=plant)
+        for plant in ("minidyn", "regressor")
     ]
     np.testing.assert_allclose(runs[1].q, runs[0].q, atol=1e-11)
     with pytest.raises(md.MinidynError, match="did you mean 'regressor'"):
@@ -227,10 +254,20 @@ def test_any_callable_is_a_trajectory() -> None:
     def plain(t):
         if t < 0.05:
             return [0.1, 0.2], [0.0, 0.0], [0.0, 0.0]
-        return np.array([0.1 * np.cos(t - 0.05), 0.2]), np.array([-0.1 * np.sin(t - 0.05), 0]), np.zeros(2)
+        return (
+            np.array([0.1 * np.cos(t - 0.05), 0.2]),
+            np.array([-0.1 * np.sin(t - 0.05), 0]),
+            np.zeros(2),
+        )
 
-    def transposed(t):  # rows of joints where times are given, as a formula written for one time makes them
-        return np.array([0.1 * np.cos(t), 0.2 + 0 * t]), np.array([-0.1 * np.sin(t), 0 * t]), np.array([0 * t, 0 * t])
+    def transposed(
+        t,
+    ):  # rows of joints where times are given, as a formula written for one time makes them
+        return (
+            np.array([0.1 * np.cos(t), 0.2 + 0 * t]),
+            np.array([-0.1 * np.sin(t), 0 * t]),
+            np.array([0 * t, 0 * t]),
+        )
 
     for trajectory in (plain, transposed):
         for duration in (0.001, 0.1):  # two samples of two joints fit either way
@@ -238,7 +275,14 @@ def test_any_callable_is_a_trajectory() -> None:
             expected = [trajectory(float(t))[0] for t in run.t]
             np.testing.assert_allclose(run.telemetry["q_d"], expected)
     with pytest.raises(md.MinidynError, match="each of shape"):
-        simulate(robot, law, lambda t: (np.zeros(2), np.zeros(2), np.zeros(3)), 0.1, q0=[0, 0], dq0=[0, 0])
+        simulate(
+            robot,
+            law,
+            lambda t: (np.zeros(2), np.zeros(2), np.zeros(3)),
+            0.1,
+            q0=[0, 0],
+            dq0=[0, 0],
+        )
 
 
 def test_what_cannot_be_meant_is_refused() -> None:
@@ -254,18 +298,29 @@ def test_what_cannot_be_meant_is_refused() -> None:
         with pytest.raises(md.MinidynError, match=told):
             simulate(robot, law, motion, 0.01, **wrong)
     assert len(simulate("puma4", law, motion, 0.01)) == 11
-    for arguments in ((law, robot, motion), (robot, "computed_torque", motion), (robot, law, "hold")):
+    for arguments in (
+        (law, robot, motion),
+        (robot, "computed_torque", motion),
+        (robot, law, "hold"),
+    ):
         with pytest.raises(md.MinidynError, match=r"(simulate|robot): expected a"):
             simulate(*arguments, 0.01)
     body = {"mass": 0.5, "com": [0.2, 0, 0]}
     ten = md.Payload(0.0, [0, 0, 0, 0.02, 0, 0.02, 0.1, 0, 0, 0.5]).on(robot)
-    np.testing.assert_allclose(md.Payload(0.0, body).on(robot).parameters, ten.parameters, atol=1e-15)
+    np.testing.assert_allclose(
+        md.Payload(0.0, body).on(robot).parameters, ten.parameters, atol=1e-15
+    )
 
 
 def test_torque_noise_of_each_joint() -> None:
     robot = md.load("scara")
-    law, path = md.control.computed_torque(robot, bandwidth=10), md.trajectory.fourier(robot, seed=1)
-    clean, noisy = (md.simulate(robot, law, path, 1.0, torque_noise=one) for one in (0.0, [0.5, 0.0, 0.1, 2.0]))
+    law, path = (
+        md.control.computed_torque(robot, bandwidth=10),
+        md.trajectory.fourier(robot, seed=1),
+    )
+    clean, noisy = (
+        md.simulate(robot, law, path, 1.0, torque_noise=one) for one in (0.0, [0.5, 0.0, 0.1, 2.0])
+    )
     np.testing.assert_allclose((noisy.tau - clean.tau).std(axis=0), [0.5, 0.0, 0.1, 2.0], rtol=0.1)
     for wrong in (-1.0, [0.1, 0.1], [0.1, 0.1, 0.1, np.nan]):
         with pytest.raises(md.MinidynError, match="torque_noise: expected"):

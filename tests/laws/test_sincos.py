@@ -59,7 +59,7 @@ def near_turn(k: int) -> tuple[float, float, float]:
     """The double x nearest to k pi/2, with sine and cosine of it from pi to 200 bits."""
     from fractions import Fraction
 
-    digits = 31415926535897932384626433832795028841971693993751058209749445923078164062862089986280348253421170
+    digits = 31415926535897932384626433832795028841971693993751058209749445923078164062862089986280348253421170  # noqa: E501
     half = Fraction(digits, 10 ** (len(str(digits)) - 1)) / 2
     x = float(k * half)
     r = Fraction(x) - k * half

@@ -1,4 +1,7 @@
-"""What `tools/soak.py` does for a day of logs, with short ones, in `make test-long`: nothing grows."""
+"""What `tools/soak.py` does for a day of logs, with short ones, in `make test-long`.
+
+Nothing grows.
+"""
 
 from __future__ import annotations
 

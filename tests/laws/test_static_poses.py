@@ -29,7 +29,9 @@ def held(
     tau = md.inverse_dynamics(free, q, still, still) + noise * rng.normal(size=q.shape)
     speeds = {"dq": still, "ddq": still} if known else {}
     noisy = q if known else q + 1e-5 * rng.normal(size=q.shape)
-    return md.Recording(0.01 * np.arange(len(q)), noisy, tau, joint_names=robot.joint_names, **speeds)
+    return md.Recording(
+        0.01 * np.arange(len(q)), noisy, tau, joint_names=robot.joint_names, **speeds
+    )
 
 
 @pytest.mark.parametrize("known", [False, True])
@@ -40,7 +42,9 @@ def test_poses_identify_gravity(known: bool) -> None:
     assert found.base.rank == 10
     notice = next(n for n in found.notices if n.code == "identify.at_rest")
     assert (notice.data["poses"], notice.data["rank"]) == (60, 10)
-    truth = found.base.values(robot.parameters[list(robot.layout.indices(found.base.robot.parameter_names))])
+    truth = found.base.values(
+        robot.parameters[list(robot.layout.indices(found.base.robot.parameter_names))]
+    )
     assert np.abs((found.beta - truth) / found.std).max() < 4.5
     q = np.random.default_rng(5).uniform(-1.0, 1.0, (20, robot.n))
     torque = md.base_regressor(found.robot, q, 0 * q, 0 * q, base=found.base) @ found.beta
@@ -91,7 +95,9 @@ def test_loops_mimic_joints_and_random_robots() -> None:
 def mimic_arm(seed: int, ratio: float) -> Robot:
     """Return an arm whose third joint follows the second; all axes across gravity."""
     rng = np.random.default_rng(seed)
-    robot = Robot.from_mdh("RRRR", [1.2, 0.4, 0.9, -1.1], [0.1, 0.3, 0.2, 0.1], [0.0, 0.2, 0.1, 0.3])
+    robot = Robot.from_mdh(
+        "RRRR", [1.2, 0.4, 0.9, -1.1], [0.1, 0.3, 0.2, 0.1], [0.0, 0.2, 0.1, 0.3]
+    )
     first, second, third, last = robot.joints
     third = replace(third, follows=Follow(((second.name, ratio),), 0.3))
     robot = replace(robot, joints=(first, second, third, last))
@@ -99,7 +105,10 @@ def mimic_arm(seed: int, ratio: float) -> Robot:
 
 
 def test_mimic_joints_take_part_in_gravity() -> None:
-    """Against gravity torques of all four joints, moved by hand: a follower's torque acts on its leader."""
+    """Against gravity torques of all four joints, moved by hand.
+
+    A follower's torque acts on its leader.
+    """
     for seed in range(count(3, 30)):
         ratio = (-1.0, 0.5, 2.0)[seed % 3]
         robot = mimic_arm(seed, ratio)
@@ -109,14 +118,19 @@ def test_mimic_joints_take_part_in_gravity() -> None:
         assert found.base.model == "gravity"
         q = np.random.default_rng(seed + 1).uniform(-1.0, 1.0, (30, 3))
         free = replace(robot, joints=tuple(replace(joint, follows=None) for joint in robot.joints))
-        every = md.gravity_torque(free, np.column_stack([q[:, 0], q[:, 1], ratio * q[:, 1] + 0.3, q[:, 2]]))
+        every = md.gravity_torque(
+            free, np.column_stack([q[:, 0], q[:, 1], ratio * q[:, 1] + 0.3, q[:, 2]])
+        )
         expected = np.column_stack([every[:, 0], every[:, 1] + ratio * every[:, 2], every[:, 3]])
         torque = md.base_regressor(found.robot, q, 0 * q, 0 * q, base=found.base) @ found.beta
         np.testing.assert_allclose(torque, expected, atol=1e-4)
 
 
 def test_poses_on_disk_are_those_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Held poses are found in recordings on disk, also where a pose spans two tiles; motions are given up early."""
+    """Held poses are found in recordings on disk, also where a pose spans two tiles.
+
+    Motions are given up early.
+    """
     robot = md.load("puma560", rotor_inertia=False)
     log = held(robot, 60, 1)
     path = tmp_path / "poses.csv"
@@ -129,8 +143,12 @@ def test_poses_on_disk_are_those_in_memory(tmp_path: Path, monkeypatch: pytest.M
     small = resting_poses(robot, md.read_recording(path, robot, lazy=True))
     assert small is not None
     assert len(small) == 60
-    np.testing.assert_allclose(md.identify(robot, md.read_recording(path, robot)).beta, here.beta, rtol=1e-9)
-    two = md.concatenate([log, log])  # the last pose of the first run and the first of the second are apart
+    np.testing.assert_allclose(
+        md.identify(robot, md.read_recording(path, robot)).beta, here.beta, rtol=1e-9
+    )
+    two = md.concatenate(
+        [log, log]
+    )  # the last pose of the first run and the first of the second are apart
     found = resting_poses(robot, two)
     assert found is not None
     assert len(found) == 120

@@ -1,4 +1,6 @@
-"""Every target computes what the recursion itself computes, and no user's text reaches generated code."""
+"""Every target computes what the recursion itself computes, and no user's text reaches generated
+code.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,15 @@ import pytest
 from random_programs import Program, close, samples
 
 from c_compiler import STRICT, needs_gcc
-from minidyn.graph.function import Argument, Function, Instruction, Result, evaluate, fresh_prefix, safe_identifier
+from minidyn.graph.function import (
+    Argument,
+    Function,
+    Instruction,
+    Result,
+    evaluate,
+    fresh_prefix,
+    safe_identifier,
+)
 from minidyn.graph.scalar import Graph, atan2, cos, sign, sin, sqrt
 from minidyn.graph.targets.c import c_name, c_source
 from minidyn.graph.targets.python import jax_source, python_source
@@ -41,7 +51,7 @@ WORDS = """
     double int restrict class template nullptr lambda None yield async match gamma y1 j0 index printf main
     exp sin NAN NULL I M_PI M_PI_2 M_SQRT2 HUGE_VALF linux errno t1 t2 tt1 x each batch np jnp sign_of 1st
     __a a__b _Bool _x E e É é
-"""
+"""  # noqa: E501
 AWKWARD = WORDS.split()
 
 
@@ -53,7 +63,9 @@ def compile_c(folder, functions, **options):
         (folder / f"{name}.h").write_text(header, encoding="ascii")
         (folder / f"{name}.c").write_text(source, encoding="ascii")
     command = ["gcc", *STRICT, "-shared", "-fPIC", *map(str, sorted(folder.glob("*.c")))]
-    done = subprocess.run([*command, "-o", folder / "all.so", "-lm"], capture_output=True, text=True)
+    done = subprocess.run(
+        [*command, "-o", folder / "all.so", "-lm"], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr[:2000]
     return ctypes.CDLL(str(folder / "all.so"))
 
@@ -67,7 +79,9 @@ def call_c(library, function, inputs, prefix=""):
     arrays = [np.ascontiguousarray(array, dtype=float) for array in (*inputs, *results)]
     for k in range(batch):
         routine(*[ctypes.c_void_p(array.ctypes.data + k * array.strides[0]) for array in arrays])
-    return [array.reshape(batch, *r.shape) for array, r in zip(arrays[len(inputs) :], function.results)]
+    return [
+        array.reshape(batch, *r.shape) for array, r in zip(arrays[len(inputs) :], function.results)
+    ]
 
 
 def run_source(text, name):
@@ -124,7 +138,9 @@ def test_jax_agrees_with_direct_execution(seed, x64):
 
 def test_jax_is_right_on_large_batches(x64):
     function, inputs = Program(5).record(), samples(5, 10_000)
-    close(x64.jit(run_source(jax_source(function), "program"))(*inputs), evaluate(function, *inputs))
+    close(
+        x64.jit(run_source(jax_source(function), "program"))(*inputs), evaluate(function, *inputs)
+    )
 
 
 def test_jax_differentiates(x64):
@@ -136,7 +152,9 @@ def test_jax_differentiates(x64):
         for k in range(4):
             moved = q.astype(complex)
             moved[k] += 1e-30j
-            assert gradient[k] == pytest.approx(evaluate(function, moved, *rest)[2].imag / 1e-30, rel=1e-10)
+            assert gradient[k] == pytest.approx(
+                evaluate(function, moved, *rest)[2].imag / 1e-30, rel=1e-10
+            )
 
 
 def test_jax_keeps_the_precision_it_is_given_and_refuses_wrong_shapes(x64):
@@ -152,7 +170,10 @@ def test_jax_keeps_the_precision_it_is_given_and_refuses_wrong_shapes(x64):
 
 
 def awkward_function():
-    """Every corner at once: no scalars, one scalar, constants, an unused argument, NaN-keeping operations."""
+    """Every corner at once.
+
+    No scalars, one scalar, constants, an unused argument, NaN-keeping operations.
+    """
     graph = Graph()
     q, _, _, p = (
         graph.inputs("q", 3),
@@ -160,7 +181,11 @@ def awkward_function():
         graph.inputs("none", 0),
         graph.inputs("t1", 1),
     )
-    y = [[sign(q[0]), sqrt(q[1]), atan2(q[2], q[0])], [-q[0], -0.1, 1e-5 * p[0]], [q[2], q[1], q[0]]]
+    y = [
+        [sign(q[0]), sqrt(q[1]), atan2(q[2], q[0])],
+        [-q[0], -0.1, 1e-5 * p[0]],
+        [q[2], q[1], q[0]],
+    ]
     return graph.function("awkward", {"y": y, "nothing": [], "e": sin(q[0]) - cos(q[0])})
 
 
@@ -177,7 +202,10 @@ def test_corners_and_nan_are_the_same_everywhere(tmp_path, x64):
     ]
     expected = evaluate(function, *inputs)
     assert np.isnan(expected[0][np.isnan(inputs[0][:, 0]), 0, 0]).all()
-    calls = [run_source(python_source(function), "awkward"), run_source(jax_source(function), "awkward")]
+    calls = [
+        run_source(python_source(function), "awkward"),
+        run_source(jax_source(function), "awkward"),
+    ]
     if shutil.which("gcc"):
         library = compile_c(tmp_path, [function])
         calls.append(lambda *arrays: call_c(library, function, arrays))
@@ -201,7 +229,9 @@ def test_c_takes_overlapping_arrays(tmp_path):
 def test_constants_keep_every_bit(tmp_path):
     bits = np.random.default_rng(0).integers(0, 2**63, size=200, dtype=np.uint64)
     values = bits.view(np.float64)
-    values = np.concatenate([values[np.isfinite(values)], [5e-324, 2.2e-308, 1.7976931348623157e308, 0.1, 1 / 3]])
+    values = np.concatenate(
+        [values[np.isfinite(values)], [5e-324, 2.2e-308, 1.7976931348623157e308, 0.1, 1 / 3]]
+    )
     values = np.concatenate([values, -values])
     graph = Graph()
     graph.inputs("q", 1)
@@ -221,7 +251,17 @@ def test_the_header_serves_cpp(tmp_path):
         '#include "robot_kernel.h"\n#include "robot_kernel.h"\n'
         "int main() { double q[9] = {}; robot_kernel(q, q, q, q, q, q); return 0; }\n"
     )
-    command = ["g++", "-Wall", "-Wextra", "-Werror", "-pedantic", "user.cpp", "./all.so", "-o", "user"]
+    command = [
+        "g++",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-pedantic",
+        "user.cpp",
+        "./all.so",
+        "-o",
+        "user",
+    ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -273,7 +313,11 @@ def test_hostile_names_and_comments_stay_harmless(tmp_path):
 @needs_gcc
 def test_functions_made_by_hand_are_printed_safely_too(tmp_path):
     hostile = HOSTILE[0]
-    tape = (Instruction("input", (), (0, 0)), Instruction("input", (), (1, 0)), Instruction("sub", (0, 1)))
+    tape = (
+        Instruction("input", (), (0, 0)),
+        Instruction("input", (), (1, 0)),
+        Instruction("sub", (0, 1)),
+    )
     arguments = (Argument(hostile, 1), Argument(hostile, 1))
     function = Function(hostile, arguments, (Result(hostile, ()),), tape, ((2,),))
     inputs = [np.array([[5.0]]), np.array([[3.0]])]

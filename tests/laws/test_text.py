@@ -6,7 +6,17 @@ import math
 
 import pytest
 
-from minidyn.text import markdown_cell, number, percent, plain, plain_number, plain_percent, plot_label, short, visible
+from minidyn.text import (
+    markdown_cell,
+    number,
+    percent,
+    plain,
+    plain_number,
+    plain_percent,
+    plot_label,
+    short,
+    visible,
+)
 
 HOSTILE = "a\x1b[31m\u202eb\u2028c\nd\te\x00\ud800"
 
@@ -30,7 +40,12 @@ def test_markdown_has_no_markup_of_its_own() -> None:
 
 @pytest.mark.parametrize(
     ("value", "terminal", "page"),
-    [(math.nan, "unknown", "–"), (math.inf, "-", "∞"), (0.0, "0", "0"), (-1.23456789, "-1.23457", "−1.23")],
+    [
+        (math.nan, "unknown", "–"),
+        (math.inf, "-", "∞"),
+        (0.0, "0", "0"),
+        (-1.23456789, "-1.23457", "−1.23"),
+    ],
 )
 def test_numbers(value: float, terminal: str, page: str) -> None:
     assert plain_number(value) == terminal

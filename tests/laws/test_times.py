@@ -1,15 +1,14 @@
-"""When samples were taken: stamps that are true, stamps that only jitter, samples read twice, held or lost.
+"""When samples were taken.
 
-Each effect is planted into an exact motion, so that true speeds, accelerations and torques are known.
+Stamps that are true, stamps that only jitter, samples read twice, held or lost. Each effect is
+planted into an exact motion, so that true speeds, accelerations and torques are known.
 """
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,9 +19,6 @@ from minidyn.app.job import Job, Log
 from minidyn.errors import DescriptionError, UnknownName
 from minidyn.identification.diagnostics.plausible import mass_notices
 from minidyn.notices import Notice
-from minidyn.recording.prepare import segments
-from minidyn.recording.prepare.segments import Settings, _judged, even_stretches
-from minidyn.recording.prepare.signals import Band, choose_cutoff
 from minidyn.recording.prepare.times import TIMES
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
@@ -49,13 +45,19 @@ def _true_steps(rate: float, size: int, rng: np.random.Generator) -> Planted:
 
 
 def _polled(rate: float, size: int, rng: np.random.Generator) -> Planted:
-    """The logger's clock jitters by 13 % and runs 0.02 % slow: it reads 6 % of the samples twice, misses as many."""
+    """The logger's clock jitters by 13 % and runs 0.02 % slow.
+
+    It reads 6 % of the samples twice, misses as many.
+    """
     stamps = 1.0002 * np.arange(size) + 0.3 + 0.13 / np.sqrt(2) * rng.normal(size=size).clip(-4, 4)
     return stamps / rate, np.maximum.accumulate(np.floor(stamps)) / rate
 
 
 def _bursts(rate: float, size: int, rng: np.random.Generator) -> Planted:
-    """Samples are even and arrive five at a time, now and then late; the logger stamps them as they come."""
+    """Samples are even and arrive five at a time, now and then late.
+
+    The logger stamps them as they come.
+    """
     even, rows = np.arange(size) / rate, np.arange(size)
     late = np.repeat(rng.uniform(0.0, 1.0, size // 5 + 1), 5)[:size]
     return (rows // 5 * 5 + late + 0.005 * (rows % 5)) / rate, even
@@ -72,17 +74,26 @@ def _held(rate: float, size: int, rng: np.random.Generator) -> Planted:
     return rows / rate, (rows // 4 * 4) / rate
 
 
-def _log(name: str, plant: Plant, rate: float, seed: int, size: int = 10_000, speeds: bool = False) -> md.Recording:
-    """Return a log with encoder steps, friction and noise; telemetry has the truth at the times of the samples."""
+def _log(
+    name: str, plant: Plant, rate: float, seed: int, size: int = 10_000, speeds: bool = False
+) -> md.Recording:
+    """Return a log with encoder steps, friction and noise.
+
+    Telemetry has the truth at the times of the samples.
+    """
     robot, rng = md.load(name), np.random.default_rng(seed)
     stamps, t = plant(rate, min(size, int(20 * rate)), rng)
-    values, row = np.unique(t, return_inverse=True)  # a sample that is read twice has its noise twice
+    values, row = np.unique(
+        t, return_inverse=True
+    )  # a sample that is read twice has its noise twice
     q, dq, _, tau = _truth(robot, seed, values)
     measured = np.round((q + 1e-5 * rng.normal(size=q.shape)) / 2e-5) * 2e-5
     torque = (tau + 0.01 * np.abs(tau).max(axis=0) * rng.normal(size=q.shape))[row]
     extra = {"dq_true": dq[row], "tau_true": tau[row]}
     seen = dq[row] if speeds else None
-    return md.Recording(stamps, measured[row], torque, dq=seen, joint_names=robot.joint_names, telemetry=extra)
+    return md.Recording(
+        stamps, measured[row], torque, dq=seen, joint_names=robot.joint_names, telemetry=extra
+    )
 
 
 def _truth(robot: md.Robot, seed: int, t: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -127,11 +138,15 @@ def test_decisions_are_right(effect: str, rate: float, seed: int) -> None:
     clean = md.prepare(name, _log(name, _clean, rate, seed))
     assert _speed_error(ready) < max(1.6 * _speed_error(clean), 3e-3)
     if effect in ("jitter", "true steps", "dropped"):
-        wrong = md.prepare(name, raw, time="stamps" if effect == "jitter" else "even", cutoff=clean.info["cutoff"])
+        wrong = md.prepare(
+            name, raw, time="stamps" if effect == "jitter" else "even", cutoff=clean.info["cutoff"]
+        )
         right = md.prepare(name, raw, cutoff=clean.info["cutoff"])
         if rate == 100:
             assert _speed_error(wrong) > 2 * _speed_error(right)
-        ask = md.prepare(name, raw, time="even" if effect == "jitter" else "stamps", cutoff=clean.info["cutoff"])
+        ask = md.prepare(
+            name, raw, time="even" if effect == "jitter" else "stamps", cutoff=clean.info["cutoff"]
+        )
         np.testing.assert_array_equal(ask.dq, right.dq)
 
 
@@ -145,7 +160,9 @@ def test_models_are_right_by_default(effect: str, tmp_path: Path) -> None:
         estimate = md.identify("scara", tmp_path / "log.csv", prior=False)
         q, dq, ddq, tau = _truth(md.load("scara"), 77, np.arange(1000) / 100)
         names = estimate.robot.joint_names
-        predicted = estimate.predict(md.Recording(np.arange(1000) / 100, q, tau, dq=dq, ddq=ddq, joint_names=names))
+        predicted = estimate.predict(
+            md.Recording(np.arange(1000) / 100, q, tau, dq=dq, ddq=ddq, joint_names=names)
+        )
         found[kind] = float(np.linalg.norm(predicted - tau) / np.linalg.norm(tau))
     assert found[effect] < max(1.5 * found["clean"], 0.015)
 
@@ -156,18 +173,25 @@ def test_lazy_logs_get_the_same(tmp_path: Path) -> None:
         raw.save(tmp_path / "log.parquet")
         lazy = md.read_recording(tmp_path / "log.parquet", lazy=True)
         made, whole = md.prepare("scara", lazy, cutoff=15.0), md.prepare("scara", raw, cutoff=15.0)
-        assert CODES & {notice.code for notice in made.notices} == CODES & set(_codes(whole)), effect
+        assert CODES & {notice.code for notice in made.notices} == CODES & set(_codes(whole)), (
+            effect
+        )
         inside = np.isin(np.round(whole.t, 6), np.round(made.load().t, 6))
         assert inside.mean() > 0.95, effect
 
 
 def test_quiet_logs_raise_nothing() -> None:
-    """Slow motion of a coarse encoder repeats positions rightly, and so does a robot that stands."""
+    """Slow motion of a coarse encoder repeats positions rightly, and so does a robot that
+    stands.
+    """
     t = np.arange(20_000) / 1000
     q = np.round(0.02 * np.sin(0.5 * t)[:, None] * [1.0, 0.6] / 1e-4) * 1e-4
     slow = md.Recording(t, q, np.zeros_like(q))
     assert not CODES & set(_codes(md.prepare("two_link", slow)))
-    move = np.where((t > 5) & (t < 15), 0.5 * (1 - np.cos(0.2 * np.pi * (t - 5))), 0.0)[:, None] * [1.0, -0.7]
+    move = np.where((t > 5) & (t < 15), 0.5 * (1 - np.cos(0.2 * np.pi * (t - 5))), 0.0)[:, None] * [
+        1.0,
+        -0.7,
+    ]
     rests = md.Recording(t, np.round(move / 1e-5) * 1e-5, np.zeros_like(q))
     assert not CODES & set(_codes(md.prepare("two_link", rests)))
     held = np.arange(len(t)) // 4 * 4
@@ -187,7 +211,14 @@ def test_wrapped_encoders_are_unwrapped(side: str, unit: str, tmp_path: Path) ->
         recording = md.Recording(t, wrapped, np.zeros_like(q))
     else:
         table = np.column_stack([t, np.rad2deg(wrapped) if unit == "deg" else wrapped, 0 * q])
-        np.savetxt(tmp_path / "log.csv", table, delimiter=",", header="t,q1,q2,tau1,tau2", comments="", fmt="%.12g")
+        np.savetxt(
+            tmp_path / "log.csv",
+            table,
+            delimiter=",",
+            header="t,q1,q2,tau1,tau2",
+            comments="",
+            fmt="%.12g",
+        )
         options = {"units": unit} | ({"gear_ratio": ratio} if side == "motor" else {})
         recording = md.read_recording(tmp_path / "log.csv", lazy=side == "lazy", **options)
     ready = md.prepare("two_link", recording, trim=False, decimate=1, cutoff=30.0)
@@ -196,44 +227,75 @@ def test_wrapped_encoders_are_unwrapped(side: str, unit: str, tmp_path: Path) ->
     off = found.q - q[np.searchsorted(t, found.t - 1e-9)]
     turns = np.rint(off[0] * ratio / (2 * np.pi))
     inner = slice(100, -100)
-    np.testing.assert_allclose(off[inner], np.broadcast_to(2 * np.pi * turns / ratio, off[inner].shape), atol=1e-4)
+    np.testing.assert_allclose(
+        off[inner], np.broadcast_to(2 * np.pi * turns / ratio, off[inner].shape), atol=1e-4
+    )
     true = np.array([1.2, -0.9]) * np.cos(found.t)[:, None]
     np.testing.assert_allclose(found.dq[inner], true[inner], atol=1e-3)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_unwrapped_positions_lie_within_the_limits(sign: float, tmp_path: Path) -> None:
-    """Whatever turn a log begins in; a joint that does not jump is turned back as well, and nothing is wrong."""
+    """Whatever turn a log begins in; a joint that does not jump is turned back as well, and nothing
+    is wrong.
+    """
     robot = md.load("panda")
-    t = np.concatenate([np.arange(2000), np.arange(700)]) / 250  # the second run begins in another turn
+    t = (
+        np.concatenate([np.arange(2000), np.arange(700)]) / 250
+    )  # the second run begins in another turn
     q = md.trajectory.fourier(robot, seed=3)(t)[0]
     q[:, 2] = -sign * (1.5 + 0.8 * q[:, 2])  # never zero: a whole turn off without a jump
     offset = np.linspace(-0.4, 0.5, 7)
     wrapped = np.mod(sign * (q - offset), 2 * np.pi)
-    table, names = np.column_stack([t, wrapped, 0 * q]), [f"{s}{k}" for s in ("q", "tau") for k in range(1, 8)]
-    np.savetxt(tmp_path / "log.csv", table, delimiter=",", header=",".join(["t", *names]), comments="", fmt="%.12g")
+    table, names = (
+        np.column_stack([t, wrapped, 0 * q]),
+        [f"{s}{k}" for s in ("q", "tau") for k in range(1, 8)],
+    )
+    np.savetxt(
+        tmp_path / "log.csv",
+        table,
+        delimiter=",",
+        header=",".join(["t", *names]),
+        comments="",
+        fmt="%.12g",
+    )
     found = md.read_recording(tmp_path / "log.csv", robot, sign=sign, offset=offset)
     np.testing.assert_allclose(found.q, q, atol=1e-9)
-    assert not [notice.code for notice in found.notices if notice.level == "act"]
+    assert not [notice.code for notice in found.notices if notice.level == "error"]
     told = _codes(found)["recording.unwrapped"]
     assert robot.joint_names[2] in told.data["turned"]
     assert robot.joint_names[2] not in told.data["joints"]
     # where nothing jumps, positions beyond the limits are no matter of turns
     table[:, 1:8] = q + 7.0
-    np.savetxt(tmp_path / "log.csv", table, delimiter=",", header=",".join(["t", *names]), comments="")
+    np.savetxt(
+        tmp_path / "log.csv", table, delimiter=",", header=",".join(["t", *names]), comments=""
+    )
     assert "recording.unwrapped" not in _codes(md.read_recording(tmp_path / "log.csv", robot))
 
 
 @pytest.mark.parametrize("effect", ["plain", "held", "dropped"])
 def test_motors_that_turn_far_between_samples_are_unwrapped(effect: str, tmp_path: Path) -> None:
-    """With a gear of 100 motors turn by up to a radian in a sample: their angles wrap again and again."""
+    """With a gear of 100 motors turn by up to a radian in a sample.
+
+    Their angles wrap again and again.
+    """
     t = np.arange(4000) / 250
     q = np.array([1.2, -0.9]) * np.sin(2 * t)[:, None] * [1.0, 0.6]
     rows = np.flatnonzero(np.arange(len(t)) % 97 != 5) if effect == "dropped" else np.arange(len(t))
     rows = rows // 2 * 2 if effect == "held" else rows
     wrapped = ((100 * q + np.pi) % (2 * np.pi) - np.pi)[rows]
-    true, table = q[rows], np.column_stack([t[rows] if effect == "dropped" else t, wrapped, 0 * wrapped])
-    np.savetxt(tmp_path / "log.csv", table, delimiter=",", header="t,q1,q2,tau1,tau2", comments="", fmt="%.12g")
+    true, table = (
+        q[rows],
+        np.column_stack([t[rows] if effect == "dropped" else t, wrapped, 0 * wrapped]),
+    )
+    np.savetxt(
+        tmp_path / "log.csv",
+        table,
+        delimiter=",",
+        header="t,q1,q2,tau1,tau2",
+        comments="",
+        fmt="%.12g",
+    )
     found = md.read_recording(tmp_path / "log.csv", gear_ratio=100.0)
     np.testing.assert_allclose(found.q, true, atol=1e-9)
     with pytest.raises(DescriptionError, match=r"log\.csv: motor angles jump by 2π; lazy=False"):
@@ -252,7 +314,10 @@ def test_jumps_that_are_no_turns_stay() -> None:
 
 @pytest.mark.parametrize("lazy", [False, True])
 def test_samples_that_arrive_in_bursts(lazy: bool, tmp_path: Path) -> None:
-    """They are even, unless positions say that the gaps are pauses; who insists on stamps is told what to do."""
+    """They are even, unless positions say that the gaps are pauses.
+
+    Who insists on stamps is told what to do.
+    """
     log = _log("scara", _bursts, 500, 1, size=3000)
     log.save(tmp_path / "log.csv")
     raw = md.read_recording(tmp_path / "log.csv", "scara", lazy=lazy)
@@ -264,10 +329,14 @@ def test_samples_that_arrive_in_bursts(lazy: bool, tmp_path: Path) -> None:
         assert "bursts of 5 samples" in _codes(made)["prepare.bursts"].text
     with pytest.raises(DescriptionError, match=r"rate=HZ \(--rate HZ\) or time='even'"):
         md.prepare("scara", raw, time="stamps")
-    same = md.Recording(np.arange(3000) // 5 / 100, log.q, log.tau)  # five samples have the same stamp
+    same = md.Recording(
+        np.arange(3000) // 5 / 100, log.q, log.tau
+    )  # five samples have the same stamp
     assert md.prepare("scara", same).info["rate"] == pytest.approx(500)
     rows = np.arange(3000)
-    t = (rows + rows // 50 * 100) / 500  # fifty samples, and a pause twice as long in which the robot moves on
+    t = (
+        rows + rows // 200 * 400
+    ) / 500  # 200 samples, and a pause twice as long in which the robot moves on
     q = _truth(md.load("scara"), 1, t)[0]
     assert "prepare.bursts" not in _codes(md.prepare("scara", md.Recording(t, q, np.zeros_like(q))))
 
@@ -278,16 +347,27 @@ def test_times_are_decided_before_resampling(effect: str) -> None:
     raw = _log("scara", DECISIONS[effect][0], 100, 0, size=1500)
     best = _speed_error(md.prepare("scara", raw, cutoff=10.0))
     right, wrong = ("even", "stamps") if effect == "jitter" else ("stamps", "even")
-    found = {time: _speed_error(md.prepare("scara", raw, 10.0, resample=200, time=time)) for time in TIMES}
+    found = {
+        time: _speed_error(md.prepare("scara", raw, 10.0, resample=200, time=time))
+        for time in TIMES
+    }
     assert found["auto"] == found[right] < 1.5 * best < 0.7 * found[wrong]
 
 
 def test_a_rate_contradicts_stamps() -> None:
     raw = _log("scara", _clean, 100, 0, size=1000)
-    with pytest.raises(md.MinidynError, match=r"rate=\.\.\. says that samples are even, time='stamps'"):
+    with pytest.raises(
+        md.MinidynError, match=r"rate=\.\.\. says that samples are even, time='stamps'"
+    ):
         md.prepare("scara", raw, rate=100, time="stamps")
-    with pytest.raises(md.MinidynError, match=r"log\.csv: a rate \(--rate\) says that samples are even"):
-        Job(md.load("scara"), (Log("fit", (Path("log.csv"),), {"rate": 100}),), preparation={"time": "stamps"})
+    with pytest.raises(
+        md.MinidynError, match=r"log\.csv: a rate \(--rate\) says that samples are even"
+    ):
+        Job(
+            md.load("scara"),
+            (Log("fit", (Path("log.csv"),), {"rate": 100}),),
+            preparation={"time": "stamps"},
+        )
     assert md.prepare("scara", raw, rate=50, resample=100, decimate=1).info["rate"] == 100
 
 
@@ -311,7 +391,10 @@ def test_a_choice_of_times_is_not_advised_to_who_made_it(lazy: bool, tmp_path: P
     _log("scara", _jitter, 100, 0, size=1000).save(tmp_path / "log.csv")
     raw = md.read_recording(tmp_path / "log.csv", "scara", lazy=lazy)
     assert "--time stamps" in _codes(raw)["recording.uneven_times"].advice
-    for time, words in (("stamps", "the stamps are used, as asked"), ("even", "samples are taken as even, as asked")):
+    for time, words in (
+        ("stamps", "the stamps are used, as asked"),
+        ("even", "samples are taken as even, as asked"),
+    ):
         made = md.prepare("scara", raw, time=time)
         found = _codes(made)["recording.uneven_times"]
         assert found.text.endswith(words)
@@ -319,67 +402,17 @@ def test_a_choice_of_times_is_not_advised_to_who_made_it(lazy: bool, tmp_path: P
         assert ("prepare.resampled" in _codes(made)) == (time == "stamps")  # also of a log on disk
 
 
-@pytest.mark.parametrize(
-    ("motion", "loud", "expected"),
-    [
-        (1.0, 0.0, 5.0),  # alike: that of the spectra
-        (1.0, 0.1, 5.0),  # worse by less than chance: blocks differ
-        (1.0, 0.4, 10.0),  # one loud block makes chance large, but a fifth of the squares is never taken for chance
-        (9.0, 0.1, 10.0),  # what looks like fast motion may be an artefact: torques alone say
-        (9.0, 0.01, 5.0),  # as good, within two percent
-    ],
-)
-def test_a_cutoff_that_torques_know_better(monkeypatch: Any, motion: float, loud: float, expected: float) -> None:
-    """Under the spectra's cut-off, 5 Hz, squares of held-out blocks are larger by `loud` in the mean, and scatter."""
-    robot = md.load("scara")
-    parts = even_stretches(_log("scara", _jitter, 100, 0, size=1000), Settings(), [])
-
-    def squares(robot: Any, parts: Any, tried: list[float], settings: Any) -> np.ndarray:
-        table = np.full((len(tried), 4), 2.0)  # the grid is worse
-        table[tried.index(10.0)] = 1.0
-        table[tried.index(5.0)] = [1.0, 1.0, 1.0 - 2.0 * loud, 1.0 + 6.0 * loud]
-        return table
-
-    monkeypatch.setattr(segments, "_squares", squares)
-    monkeypatch.setattr(segments, "_GRID", (3.0, 10.0))
-    band = Band(5.0, motion, 5.0, np.zeros(4), "where positions sink into noise")
-    assert _judged(robot, parts, band, Settings()).cutoff == expected
-
-
-def test_torques_judge_the_cutoff() -> None:
-    """Where noise bounds the cut-off, two logs of a robot get one, and a better one than spectra alone choose."""
-    study = importlib.import_module("cutoff_study")
-    case, found = study.CASES[4], []
-    for seed in range(2):
-        robot = study.simulated_robot(case[0], 0)
-        log = study.simulated_log(robot, *case[1:], seed)
-        spectra = choose_cutoff([log.q], [float(case[1])])
-        found.append(md.prepare(robot, log).info["cutoff"])
-        t = np.arange(0, case[4], 0.005)
-        q, dq, ddq = md.trajectory.fourier(robot, seed=seed + 1000, period=case[4])(t)
-        exact = md.Recording(t, q, md.inverse_dynamics(robot, q, dq, ddq), dq, ddq, robot.joint_names)
-        settings = {"friction": "own", "rotor_inertia": None, "consistent": False}
-        hard = robot.with_drives(sign_width=0.0)
-        errors = [
-            md.validate(md.identify(hard, md.prepare(robot, log, cutoff=cutoff), **settings), exact).relative_error
-            for cutoff in (found[-1], spectra.cutoff)
-        ]
-        assert errors[0] < errors[1] < 0.0016  # columns that are not seen through the low-pass: 0.0019 and 0.0055
-    assert max(found) < 1.5 * min(found)  # one step of the grid
-    # what looks like motion of 142 Hz is none that torques know of
-    parts = even_stretches(log, Settings(), [])
-    artefact = Band(285.0, 142.0, np.inf, spectra.floor, "six times the band of the motion")
-    assert _judged(robot, parts, artefact, Settings()).cutoff < 41
-
-
 def test_a_mass_far_from_the_file_is_an_alarm() -> None:
-    """Where accelerations are wrong, the first link of an arm may weigh ten times as much: gravity does not show it."""
+    """Where accelerations are wrong, the first link of an arm may weigh ten times as much.
+
+    Gravity does not show it.
+    """
     robot = md.load("ur10e")
     log = md.prepare(robot, _log("ur10e", _clean, 100, 0))
     heavy = robot.parameters.copy()
     heavy[robot.layout.links[0].start + 9] += 200.0
     [told] = mass_notices(robot, log, robot.parameters, heavy)
-    assert told.level == "act"
+    assert told.level == "error"
     assert told.data["gravity"] == pytest.approx(1.0)
     assert not mass_notices(robot, log, robot.parameters, robot.parameters)
     # inertia alone: the upper arm, about the axis of the joint that carries it
@@ -393,7 +426,10 @@ def test_a_mass_far_from_the_file_is_an_alarm() -> None:
 
 
 def test_a_file_that_no_body_fits_is_no_measure_of_masses() -> None:
-    """The Puma's links cannot exist as its file has them: bodies that can are heavier, and nothing is wrong."""
+    """The Puma's links cannot exist as its file has them.
+
+    Bodies that can are heavier, and nothing is wrong.
+    """
     robot = md.load("puma560")
     log = md.prepare(robot, _log("puma560", _clean, 100, 0))
     heavy = robot.parameters.copy()

@@ -1,4 +1,7 @@
-"""TOML robot files: what they say is what is read, what is saved reads back, and wrong files are told where and why."""
+"""TOML robot files.
+
+What they say is what is read, what is saved reads back, and wrong files are told where and why.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,13 @@ def test_the_documented_example_says_what_the_page_says(tmp_path: Path) -> None:
     assert robot.joints[2].before == (Step("rx", -math.pi / 2), Step("tz", 0.6, "L1", 2.0))
     assert robot.joints[1].before == (Step("rx", math.pi / 2), Step("rz", math.pi / 2))
     names = robot.parameter_names
-    assert [name for name in names if name.startswith(("Ia", "F"))] == ["Ia1", "Fv1", "Fc1", "Ia2", "Ia3"]
+    assert [name for name in names if name.startswith(("Ia", "F"))] == [
+        "Ia1",
+        "Fv1",
+        "Fc1",
+        "Ia2",
+        "Ia3",
+    ]
     value = dict(zip(names, robot.parameters))
     assert value["Ia1"] == pytest.approx(2e-5 * 100**2)
     assert value["Fv1"] == 0.8
@@ -119,7 +128,21 @@ def test_quantities(text: object, turn: bool, value: float, symbol: object) -> N
 
 
 @pytest.mark.parametrize(
-    "text", ["", "D", "D3 + 1", "D3*D3", "90 deg", True, None, [1], float("nan"), "import os", "1/0", "D3.real"]
+    "text",
+    [
+        "",
+        "D",
+        "D3 + 1",
+        "D3*D3",
+        "90 deg",
+        True,
+        None,
+        [1],
+        float("nan"),
+        "import os",
+        "1/0",
+        "D3.real",
+    ],
 )
 def test_wrong_lengths_are_refused_by_place(text: object) -> None:
     with pytest.raises(DescriptionError, match=r"^here: "):
@@ -148,7 +171,8 @@ def test_any_order_of_joints_and_named_parents(tmp_path: Path) -> None:
 
 def test_explicit_placements_and_the_table_agree(tmp_path: Path) -> None:
     table = (
-        '[[joint]]\nd = 0.3\n[[joint]]\nalpha = "-90 deg"\na = 0.1\n[[joint]]\ntype = "prismatic"\na = 0.4\nd = 0.2\n'
+        '[[joint]]\nd = 0.3\n[[joint]]\nalpha = "-90 deg"\na = 0.1\n[[joint]]\n'
+        'type = "prismatic"\na = 0.4\nd = 0.2\n'
     )
     explicit = """
     [[joint]]
@@ -356,22 +380,22 @@ WRONG = {
     "truncated string": ('name = "arm', r":1: not valid TOML"),
     "no joints": ('name = "arm"', r": no \[\[joint\]\]; a robot needs at least one"),
     "only fixed": ('[[joint]]\ntype = "fixed"', r": no moving joint"),
-    "unknown top key": ("gravty = [0, 0, 1]\n" + ARM, r":1: .*unknown key 'gravty'; did you mean 'gravity'\?"),
+    "unknown top key": ("gravty = [0, 0, 1]\n" + ARM, r":1: .*unknown key 'gravty'; did you mean 'gravity'\?"),  # noqa: E501
     "unknown joint key": (
         ARM.replace("alpha", "alfa"),
         r":8: joint 'two' has an unknown key 'alfa'; did you mean 'alpha'\?",
     ),
-    "unknown link key": (ARM.replace("mass", "mas"), r":13: link 'link1' has an unknown key 'mas'; did you mean"),
+    "unknown link key": (ARM.replace("mass", "mas"), r":13: link 'link1' has an unknown key 'mas'; did you mean"),  # noqa: E501
     "unknown type": (
         ARM.replace("a = 0.3", 'type = "revolut"'),
         r":9: joint 'two', type: found 'revolut', expected one of .*did you mean 'revolute'",
     ),
-    "number for a name": (ARM.replace('"two"', "2"), r":7: joint 2, name: expected a text in quotes, found 2"),
-    "text for a number": (ARM.replace("1.0", '"heavy"'), r":13: link 'link1', mass: expected a number, found 'heavy'"),
-    "boolean for a number": (ARM.replace("1.0", "true"), r":13: link 'link1', mass: expected a number, found True"),
-    "nan geometry": (ARM.replace("0.3", "nan"), r":9: joint 'two', a: expected a finite number, found nan"),
-    "infinite geometry": (ARM.replace("0.3", "inf"), r":9: joint 'two', a: expected a finite number, found inf"),
-    "unknown symbol": (ARM.replace("0.3", '"D3"'), r":9: joint 'two', a: unknown symbol 'D3' .*there are none"),
+    "number for a name": (ARM.replace('"two"', "2"), r":7: joint 2, name: expected a text in quotes, found 2"),  # noqa: E501
+    "text for a number": (ARM.replace("1.0", '"heavy"'), r":13: link 'link1', mass: expected a number, found 'heavy'"),  # noqa: E501
+    "boolean for a number": (ARM.replace("1.0", "true"), r":13: link 'link1', mass: expected a number, found True"),  # noqa: E501
+    "nan geometry": (ARM.replace("0.3", "nan"), r":9: joint 'two', a: expected a finite number, found nan"),  # noqa: E501
+    "infinite geometry": (ARM.replace("0.3", "inf"), r":9: joint 'two', a: expected a finite number, found inf"),  # noqa: E501
+    "unknown symbol": (ARM.replace("0.3", '"D3"'), r":9: joint 'two', a: unknown symbol 'D3' .*there are none"),  # noqa: E501
     "near symbol": (
         "[symbols]\nD33 = 1\n" + ARM.replace('name = "arm"', "").replace("0.3", '"D3"'),
         r":11: joint 'two', a: unknown symbol 'D3' in 'D3'.*did you mean 'D33'\?",
@@ -384,8 +408,8 @@ WRONG = {
         ARM.replace("a = 0.3", 'parent = "link11"'),
         r":9: joint 'two', parent: unknown link 'link11'; did you mean 'link1'",
     ),
-    "parent number": (ARM.replace("a = 0.3", "parent = 7"), r":9: joint 'two', parent: found 7, expected 0 .* to 2"),
-    "parent kind": (ARM.replace("a = 0.3", "parent = 1.5"), r":9: joint 'two', parent: expected a link's name or a"),
+    "parent number": (ARM.replace("a = 0.3", "parent = 7"), r":9: joint 'two', parent: found 7, expected 0 .* to 2"),  # noqa: E501
+    "parent kind": (ARM.replace("a = 0.3", "parent = 1.5"), r":9: joint 'two', parent: expected a link's name or a"),  # noqa: E501
     "cycle": (
         '[[joint]]\nparent = "link2"\n[[joint]]\nparent = "link1"\n',
         r": the joints form a cycle: ",
@@ -403,13 +427,13 @@ WRONG = {
         r":3: joint 'j', axis: the axis has length zero",
     ),
     "axis of two": ('[[joint]]\naxis = [0, 1]', r":2: joint 1, axis: expected 3 numbers, found 2"),
-    "xyz of two": ('[[joint]]\nxyz = [0, 1]', r":2: joint 1, xyz: expected 3 values, found \[0, 1\]"),
-    "mixed placement": ("[[joint]]\nalpha = 0\nxyz = [0, 0, 0]", r":3: joint 1, xyz: mixed with 'alpha'"),
-    "wrong step": ('[[joint]]\nbefore = ["rw 1"]', r":2: joint 1, before: found the step 'rw 1', expected"),
-    "wrong motion": ('[[joint]]\nmotion = "tz"', r":2: joint 1, motion: found 'tz', expected rx, ry or rz"),
-    "gravity of two": ("gravity = [0, 1]\n" + ARM, r":1: the file, gravity: expected 3 numbers, found 2"),
+    "xyz of two": ('[[joint]]\nxyz = [0, 1]', r":2: joint 1, xyz: expected 3 values, found \[0, 1\]"),  # noqa: E501
+    "mixed placement": ("[[joint]]\nalpha = 0\nxyz = [0, 0, 0]", r":3: joint 1, xyz: mixed with 'alpha'"),  # noqa: E501
+    "wrong step": ('[[joint]]\nbefore = ["rw 1"]', r":2: joint 1, before: found the step 'rw 1', expected"),  # noqa: E501
+    "wrong motion": ('[[joint]]\nmotion = "tz"', r":2: joint 1, motion: found 'tz', expected rx, ry or rz"),  # noqa: E501
+    "gravity of two": ("gravity = [0, 1]\n" + ARM, r":1: the file, gravity: expected 3 numbers, found 2"),  # noqa: E501
     "com of two": (ARM + "com = [0, 1]", r":14: link 'link1', com: expected 3 numbers, found 2"),
-    "inertia of five": (ARM + "inertia = [0, 1, 2, 3, 4]", r":14: link 'link1', inertia: expected 6 numbers"),
+    "inertia of five": (ARM + "inertia = [0, 1, 2, 3, 4]", r":14: link 'link1', inertia: expected 6 numbers"),  # noqa: E501
     "inertia not symmetric": (
         ARM + "inertia = [[1, 2, 0], [0, 1, 0], [0, 0, 1]]",
         r":14: link 'link1', inertia: the tensor must be symmetric",
@@ -419,8 +443,8 @@ WRONG = {
         r":13: link 'link1', parameters: expected 10 numbers, found 9",
     ),
     "two ways": (ARM + "XX = 1", r":14: link 'link1', XX: mixed with 'mass'"),
-    "link nobody carries": (ARM.replace("link1", "link9"), r":12: link 'link9', name: no joint carries .*did you mean"),
-    "a link twice": (ARM + '[[link]]\nname = "link1"', r":15: link 'link1', name: a second link 'link1'"),
+    "link nobody carries": (ARM.replace("link1", "link9"), r":12: link 'link9', name: no joint carries .*did you mean"),  # noqa: E501
+    "a link twice": (ARM + '[[link]]\nname = "link1"', r":15: link 'link1', name: a second link 'link1'"),  # noqa: E501
     "crossed limits": (
         ARM.replace("a = 0.3", "limits = { lower = 1, upper = 0 }"),
         r":9: joint 'two', limits, lower: 1.0 is above the upper limit 0.0",
@@ -445,11 +469,11 @@ WRONG = {
         ARM.replace("a = 0.3", 'mimic = { leader = "two" }'),
         r":6: joints follow each other in a ring: two follows two",
     ),
-    "not a table": (ARM.replace("a = 0.3", "limits = 3"), r":9: joint 'two', limits: expected a table such as"),
+    "not a table": (ARM.replace("a = 0.3", "limits = 3"), r":9: joint 'two', limits: expected a table such as"),  # noqa: E501
     "joint no table": ("joint = 3", r":1: the file, joint: expected tables \[\[joint\]\], found 3"),
-    "frame on nothing": (ARM + '[[frame]]\nname = "f"\nlink = "lnk1"', r":16: frame 'f', link: unknown link 'lnk1';"),
-    "load on the base": (ARM + '[[load]]\nname = "f"\nlink = "base"', r":16: load 'f', link: a load on the base"),
-    "load on nothing": (ARM + '[[load]]\nname = "f"\nlink = "lnk1"', r":16: load 'f', link: unknown link 'lnk1';"),
+    "frame on nothing": (ARM + '[[frame]]\nname = "f"\nlink = "lnk1"', r":16: frame 'f', link: unknown link 'lnk1';"),  # noqa: E501
+    "load on the base": (ARM + '[[load]]\nname = "f"\nlink = "base"', r":16: load 'f', link: a load on the base"),  # noqa: E501
+    "load on nothing": (ARM + '[[load]]\nname = "f"\nlink = "lnk1"', r":16: load 'f', link: unknown link 'lnk1';"),  # noqa: E501
     "loop half given": (
         ARM + '[[loop]]\na = { link = "link2" }\npassive = ["two"]',
         r":14: loop 1 has no 'b'; expected two frames that coincide",
@@ -462,7 +486,7 @@ WRONG = {
         ARM + '[[loop]]\na = { link = "lnk2" }\nb = { link = "base" }\npassive = ["two"]',
         r":14: loop 'loop1' names an unknown link 'lnk2'; did you mean 'link2'",
     ),
-    "function of unknown joint": (ARM + '[[loop]]\nfunctions = { twoo = "one" }', r": a loop gives a function for an"),
+    "function of unknown joint": (ARM + '[[loop]]\nfunctions = { twoo = "one" }', r": a loop gives a function for an"),  # noqa: E501
     "function with unknown name": (
         ARM + '[[loop]]\nfunctions = { two = "onne" }',
         r":6: joint 'two': unknown joint 'onne' in formula 'onne'; did you mean 'one'",
@@ -488,7 +512,9 @@ def test_a_loop_that_does_not_close_is_told_with_its_residual(tmp_path: Path) ->
         md.load(written(tmp_path, text.replace("q3 - q4", "q3 + q4")))
     message = str(error.value)
     line = text.splitlines().index("[[loop]]") + 1
-    assert message.startswith(f"{tmp_path / 'robot.toml'}:{line}: loop 'parallelogram' does not close")
+    assert message.startswith(
+        f"{tmp_path / 'robot.toml'}:{line}: loop 'parallelogram' does not close"
+    )
     assert re.search(r"up to [\d.]+ m and 0 rad apart", message)
     assert "'link4' and 'link5'" in message
     assert "'joint2', 'joint5'" in message
@@ -503,20 +529,26 @@ def test_lines_are_found_past_strings_comments_and_arrays(tmp_path: Path) -> Non
         + "[[ joint ]]\n"  # 10-12
         'alpha\t= 0 # comment\n"name" = 4\n'  # 13, 14
     )
-    assert refused(tmp_path, text).startswith(":14: joint 2, name: expected a text in quotes, found 4")
+    assert refused(tmp_path, text).startswith(
+        ":14: joint 2, name: expected a text in quotes, found 4"
+    )
 
 
 # ---------------------------------------------------------------- load
 
 
 def test_sources_that_are_no_robot(tmp_path: Path) -> None:
-    with pytest.raises(UnknownName, match=r"unknown robot 'pum560'; did you mean 'puma560'.*no file 'pum560'"):
+    with pytest.raises(
+        UnknownName, match=r"unknown robot 'pum560'; did you mean 'puma560'.*no file 'pum560'"
+    ):
         md.load("pum560")
     with pytest.raises(FileNotFoundError, match="no such file"):
         md.load(tmp_path / "missing.toml")
     with pytest.raises(md.MinidynError, match="no such file; did you mean 'panda'"):
         md.load("pandaa.toml")
-    with pytest.raises(DescriptionError, match="expected a built-in robot's name or a file's path, got 3"):
+    with pytest.raises(
+        DescriptionError, match="expected a built-in robot's name or a file's path, got 3"
+    ):
         md.load(3)  # type: ignore[arg-type]
     with pytest.raises(DescriptionError, match="got None"):
         md.load(None)  # type: ignore[arg-type]
@@ -549,7 +581,9 @@ def test_a_name_that_is_also_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_options_change_gravity_and_drives() -> None:
     plain = md.load("panda")
     assert len(plain.parameter_names) == 70
-    changed = md.load("panda", gravity=(0, 9.81, 0), rotor_inertia=True, friction=("coulomb", "viscous"))
+    changed = md.load(
+        "panda", gravity=(0, 9.81, 0), rotor_inertia=True, friction=("coulomb", "viscous")
+    )
     assert changed.gravity.tolist() == [0, 9.81, 0]
     assert changed.parameter_names[10:13] == ("Ia1", "Fv1", "Fc1")
     assert len(changed.parameter_names) == 91

@@ -1,4 +1,7 @@
-"""What is behind a force sensor: wrenches against virtual work, values within their deviations, files and code."""
+"""What is behind a force sensor.
+
+Wrenches against virtual work, values within their deviations, files and code.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,9 @@ def with_wrench(log: Any, w: Any, **more: Any) -> Any:
 
 def motion(robot: Any, seed: int, seconds: float = 3.0) -> Any:
     t = np.arange(int(seconds / 4e-3)) * 4e-3
-    return md.Recording(t, *_with_tau(md.trajectory.fourier(robot, seed=seed)(t)), robot.joint_names)
+    return md.Recording(
+        t, *_with_tau(md.trajectory.fourier(robot, seed=seed)(t)), robot.joint_names
+    )
 
 
 def _with_tau(parts: Any) -> Any:
@@ -60,7 +65,9 @@ def _with_tau(parts: Any) -> Any:
 
 @pytest.mark.parametrize("seed", range(count(5, 300)))
 def test_the_wrench_does_the_work_of_the_load(seed: int) -> None:
-    """Jᵀ times the wrench is what a load adds to the joint torques, which Newton and Euler's recursion gives."""
+    """Jᵀ times the wrench is what a load adds to the joint torques, which Newton and Euler's
+    recursion gives.
+    """
     robot = robot_of_seed(seed + 1)
     rng = np.random.default_rng(seed)
     robot = robot.with_parameters(np.where(np.isnan(robot.parameters), 0.3, robot.parameters))
@@ -84,7 +91,10 @@ def test_derivatives_by_the_mounting_are_finite_differences() -> None:
     exact, h = turned_wrench(*motion, BODY), 1e-6
     for k in range(3):
         ahead, behind = (
-            wrench_columns(*(part @ Rotation.from_rotvec(s * h * np.eye(3)[k]).as_matrix() for part in motion)) @ BODY
+            wrench_columns(
+                *(part @ Rotation.from_rotvec(s * h * np.eye(3)[k]).as_matrix() for part in motion)
+            )
+            @ BODY
             for s in (1, -1)
         )
         np.testing.assert_allclose(exact[:, :, k], (ahead - behind) / (2 * h), atol=1e-7)
@@ -129,14 +139,18 @@ def test_motion_gives_the_inertia_too() -> None:
 
 
 def test_joint_torques_add_what_they_know() -> None:
-    """With an estimate and torques the mass is known better than from the sensor alone, and as truly."""
+    """With an estimate and torques the mass is known better than from the sensor alone, and as
+    truly.
+    """
     robot = md.load("puma4")
     rng = np.random.default_rng(0)
     fit, run = motion(robot, 1), motion(robot, 2)
 
     def torques(arm: Any, log: Any) -> Any:
         tau = md.inverse_dynamics(arm, log.q, log.dq, log.ddq)
-        return md.Recording(log.t, log.q, tau + 0.02 * rng.normal(size=tau.shape), log.dq, log.ddq, log.joint_names)
+        return md.Recording(
+            log.t, log.q, tau + 0.02 * rng.normal(size=tau.shape), log.dq, log.ddq, log.joint_names
+        )
 
     estimate = md.identify(robot, torques(robot, fit), prior=False, consistent=False, **OWN)
     placement = np.eye(4)
@@ -157,11 +171,13 @@ def test_orientations_replace_a_robot_and_a_given_mounting_is_kept() -> None:
     quaternions = Rotation.from_matrix(axes).as_quat()
     known = md.identify_tool(log, robot, position=PLACE)
     bare = md.identify_tool(with_wrench(log, log.telemetry["wrench"], orientation=quaternions))
-    assert bare.mass == pytest.approx(known.mass, rel=2e-3)  # standard gravity against the robot's own
+    assert bare.mass == pytest.approx(
+        known.mass, rel=2e-3
+    )  # standard gravity against the robot's own
     given = md.identify_tool(log, robot, position=PLACE, mounting=TURN)
     np.testing.assert_array_equal(given.mounting, TURN)
     assert not given.mounting_std.any()
-    np.testing.assert_allclose(bare.compensate(with_wrench(log, log.telemetry["wrench"], orientation=quaternions)),
+    np.testing.assert_allclose(bare.compensate(with_wrench(log, log.telemetry["wrench"], orientation=quaternions)),  # noqa: E501
                                known.compensate(log), atol=0.1)  # fmt: skip
 
 
@@ -187,7 +203,16 @@ def test_compensation_leaves_the_contact_in_python_and_c(tmp_path: Path) -> None
     left = found.compensate(pushed)
     assert np.abs((left - contact) / NOISE).max() < 5
     (tmp_path / "tool.c").write_text(found.source())
-    command = ["gcc", *STRICT, "-shared", "-fPIC", str(tmp_path / "tool.c"), "-o", str(tmp_path / "tool.so"), "-lm"]
+    command = [
+        "gcc",
+        *STRICT,
+        "-shared",
+        "-fPIC",
+        str(tmp_path / "tool.c"),
+        "-o",
+        str(tmp_path / "tool.so"),
+        "-lm",
+    ]
     subprocess.run(command, check=True)
     out = np.zeros(6)
     arrays = [np.ascontiguousarray(a[0]) for a in (pushed.q, pushed.telemetry["wrench"])] + [out]
@@ -197,16 +222,27 @@ def test_compensation_leaves_the_contact_in_python_and_c(tmp_path: Path) -> None
 
 
 def test_columns_of_files_and_the_shell(tmp_path: Path) -> None:
-    """CSV with usual names, with columns that are named, and Parquet of our own give the same tool."""
+    """CSV with usual names, with columns that are named, and Parquet of our own give the same
+    tool.
+    """
     robot = md.load("ur10e")
     log = poses(robot, np.random.default_rng(2))
     names = [f"q_{name}" for name in robot.joint_names]
     w = log.telemetry["wrench"]
     for k, six in enumerate(
-        (["fx", "fy", "fz", "tx", "ty", "tz"], [f"wrench.{a}.{b}" for a in ("force", "torque") for b in "xyz"])
+        (
+            ["fx", "fy", "fz", "tx", "ty", "tz"],
+            [f"wrench.{a}.{b}" for a in ("force", "torque") for b in "xyz"],
+        )
     ):
         table = np.column_stack([log.t, log.q, w])
-        np.savetxt(tmp_path / f"{k}.csv", table, delimiter=",", header=",".join(["t", *names, *six]), comments="")
+        np.savetxt(
+            tmp_path / f"{k}.csv",
+            table,
+            delimiter=",",
+            header=",".join(["t", *names, *six]),
+            comments="",
+        )
         read = md.read_recording(tmp_path / f"{k}.csv", robot)
         np.testing.assert_allclose(read.telemetry["wrench"], w)
     np.savetxt(tmp_path / "odd.csv", np.column_stack([log.t, log.q, w]), delimiter=",",
@@ -218,15 +254,32 @@ def test_columns_of_files_and_the_shell(tmp_path: Path) -> None:
     with pytest.raises(md.MinidynError, match="wrench"):
         md.identify_tool(tmp_path / "odd.csv", robot)
     log.save(tmp_path / "own.parquet")
-    np.testing.assert_allclose(md.read_recording(tmp_path / "own.parquet", robot).telemetry["wrench"], w)
+    np.testing.assert_allclose(
+        md.read_recording(tmp_path / "own.parquet", robot).telemetry["wrench"], w
+    )
     log.save(tmp_path / "own.npz")
-    words = ["tool", "ur10e", str(tmp_path / "own.npz"), "--position", "0,0.01,0.03", "--static", "--json"]
+    words = [
+        "tool",
+        "ur10e",
+        str(tmp_path / "own.npz"),
+        "--position",
+        "0,0.01,0.03",
+        "--static",
+        "--json",
+    ]
     done = CliRunner().invoke(main, [*words, "--output", str(tmp_path / "tool.c")])
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     assert found["mass"] == pytest.approx(1.3, rel=0.02)
-    held = md.Recording(np.arange(8.0 * len(log)) / 100, np.repeat(log.q, 8, axis=0), None, joint_names=log.joint_names)
-    same = md.identify_tool(with_wrench(held, np.repeat(w, 8, axis=0)), robot, position=PLACE)  # poses that are held
+    held = md.Recording(
+        np.arange(8.0 * len(log)) / 100,
+        np.repeat(log.q, 8, axis=0),
+        None,
+        joint_names=log.joint_names,
+    )
+    same = md.identify_tool(
+        with_wrench(held, np.repeat(w, 8, axis=0)), robot, position=PLACE
+    )  # poses that are held
     assert same.mass == pytest.approx(found["mass"], rel=1e-6)
     assert (tmp_path / "tool.c").is_file()
 
@@ -239,7 +292,9 @@ def test_wrenches_of_bags(tmp_path: Path) -> None:
     T = store.types
     t = np.arange(20) * 0.01
     with Writer(tmp_path / "bag", version=9) as writer:
-        joints = writer.add_connection("/joint_states", "sensor_msgs/msg/JointState", typestore=store)
+        joints = writer.add_connection(
+            "/joint_states", "sensor_msgs/msg/JointState", typestore=store
+        )
         sensor = writer.add_connection("/ft", "geometry_msgs/msg/WrenchStamped", typestore=store)
         for k, now in enumerate(t):
             stamp = T["builtin_interfaces/msg/Time"](sec=int(now), nanosec=round(1e9 * (now % 1)))
@@ -247,11 +302,18 @@ def test_wrenches_of_bags(tmp_path: Path) -> None:
             values = [np.array([0.1 * k, 0.2]), np.zeros(2), np.zeros(2)]
             state = T["sensor_msgs/msg/JointState"](head, ["joint1", "joint2"], *values)
             writer.write(joints, round(1e9 * now), store.serialize_cdr(state, state.__msgtype__))
-            parts = [T["geometry_msgs/msg/Vector3"](*(float(k + j) for j in range(a, a + 3))) for a in (0, 3)]
-            wrench = T["geometry_msgs/msg/WrenchStamped"](head, T["geometry_msgs/msg/Wrench"](*parts))
+            parts = [
+                T["geometry_msgs/msg/Vector3"](*(float(k + j) for j in range(a, a + 3)))
+                for a in (0, 3)
+            ]
+            wrench = T["geometry_msgs/msg/WrenchStamped"](
+                head, T["geometry_msgs/msg/Wrench"](*parts)
+            )
             writer.write(sensor, round(1e9 * now), store.serialize_cdr(wrench, wrench.__msgtype__))
     read = md.read_recording(tmp_path / "bag")
-    np.testing.assert_allclose(read.telemetry["wrench"], np.arange(20.0)[:, None] + np.arange(6.0), atol=1e-6)
+    np.testing.assert_allclose(
+        read.telemetry["wrench"], np.arange(20.0)[:, None] + np.arange(6.0), atol=1e-6
+    )
 
 
 def test_what_it_refuses() -> None:

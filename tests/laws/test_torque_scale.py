@@ -1,4 +1,6 @@
-"""Torques in another unit than the robot's file suggests are found, and those of a file that is not exact are not."""
+"""Torques in another unit than the robot's file suggests are found, and those of a file that is not
+exact are not.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ ROBOTS = ("puma560", "panda", "ur10e")
 
 
 def robot_and_log(name: str, seed: int, spread: float = 0.15) -> tuple[md.Robot, md.Recording]:
-    """Return a robot file and a log of the true robot, whose links, one factor each, are not quite the file's."""
+    """Return a robot file and a log of the true robot, whose links, one factor each, are not quite
+    the file's.
+    """
     file = md.load(name)
     rng = np.random.default_rng(seed)
     true = file.with_drives(True, ("viscous", "coulomb", "offset"))
@@ -24,7 +28,9 @@ def robot_and_log(name: str, seed: int, spread: float = 0.15) -> tuple[md.Robot,
         values[part] *= rng.normal(1.0, spread)
     for columns in true.layout.drives:
         for column in columns:
-            values[column.index] = {"Ia": 0.5, "Fv": 2.0, "Fc": 2.0, "Fo": 0.1}[column.symbol] * rng.uniform(0.2, 1.0)
+            values[column.index] = {"Ia": 0.5, "Fv": 2.0, "Fc": 2.0, "Fo": 0.1}[
+                column.symbol
+            ] * rng.uniform(0.2, 1.0)
     t = np.arange(3000) / 200.0
     q, dq, ddq = md.trajectory.fourier(true, seed=seed)(t)
     tau = md.inverse_dynamics(true, q, dq, ddq, values)
@@ -33,11 +39,17 @@ def robot_and_log(name: str, seed: int, spread: float = 0.15) -> tuple[md.Robot,
 
 
 def wrong(notices) -> dict[str, md.Notice]:
-    return {notice.data["joint"]: notice for notice in notices if notice.code == "signals.torque_scale"}
+    return {
+        notice.data["joint"]: notice for notice in notices if notice.code == "signals.torque_scale"
+    }
 
 
 def alarms(estimate: md.Estimate) -> set[str]:
-    return {notice.code for notice in estimate.notices if notice.code.startswith("signals.") and notice.level == "act"}
+    return {
+        notice.code
+        for notice in estimate.notices
+        if notice.code.startswith("signals.") and notice.level == "error"
+    }
 
 
 @pytest.mark.parametrize("name", ROBOTS[: count(2, 3)])
@@ -58,21 +70,26 @@ def test_another_unit_is_named(name: str) -> None:
     data = md.prepare(file, log)
 
     def found(factor) -> dict[str, md.Notice]:
-        return wrong(scale_notices(file, replace(data, tau=np.asarray(factor) * data.tau), file.parameters))
+        return wrong(
+            scale_notices(file, replace(data, tau=np.asarray(factor) * data.tau), file.parameters)
+        )
 
-    known = {scale.joint for scale in torque_scales(file, data, file.parameters) if scale.prior < 0.2}
+    known = {
+        scale.joint for scale in torque_scales(file, data, file.parameters) if scale.prior < 0.2
+    }
     assert len(known) >= 2
     milli = found(1e3)
     assert known <= set(milli)
     assert all("mNm" in notice.data["unit"] for notice in milli.values())
     assert milli[min(known)].data["factor"] == pytest.approx(1e3, rel=0.5)
-    assert milli[min(known)].level == "act"
+    assert milli[min(known)].level == "error"
     amperes = found(1 / 12.0)
     assert known <= set(amperes)
     assert "amperes" in amperes[min(known)].data["unit"]
     assert found(0.5)
     assert found(2.0)
-    assert "sign" in found(-1.0)[min(known)].data["unit"]
+    (turned,) = scale_notices(file, replace(data, tau=-data.tau), file.parameters)
+    assert (turned.code, turned.data["cause"]) == ("signals.other_cause", "sign")
     joint = file.joint_names.index(min(known))
     gear = np.ones(file.n)
     gear[joint] = 3.0
@@ -95,7 +112,9 @@ def test_half_the_torque_gives_half_the_mass_and_an_alarm(tmp_path) -> None:
 def test_nothing_known_is_said() -> None:
     file, log = robot_and_log("puma560", 3)
     for robot, prior in ((file.with_parameters(None), None), (file, False)):
-        estimate = md.identify(robot, replace(log, tau=1e3 * log.tau), prior=prior, consistent=False, friction=())
+        estimate = md.identify(
+            robot, replace(log, tau=1e3 * log.tau), prior=prior, consistent=False, friction=()
+        )
         (notice,) = [notice for notice in estimate.notices if notice.code.startswith("signals.")]
         assert notice.code == "signals.nothing_to_compare"
         assert notice.level == "info"

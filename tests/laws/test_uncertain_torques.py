@@ -1,4 +1,6 @@
-"""Torque limits that hold for the robot as it may be: every robot within the given share keeps them."""
+"""Torque limits that hold for the robot as it may be: every robot within the given share keeps
+them.
+"""
 
 import numpy as np
 import pytest
@@ -10,7 +12,10 @@ from robot_cases import random_chain, robot_of_seed
 
 
 def other_robot(robot, parameters, share, rng, extreme):
-    """Parameters at the edge of what the share allows: each link's mass, first moment and tensor moved anywhere."""
+    """Parameters at the edge of what the share allows.
+
+    Each link's mass, first moment and tensor moved anywhere.
+    """
     made = parameters.copy()
     for part in robot.layout.links:
         own = made[part][:10].copy()
@@ -52,7 +57,9 @@ def test_no_robot_within_the_share_has_a_larger_torque(seed) -> None:
         tau = md.inverse_dynamics(robot.with_parameters(other), q, dq, ddq)
         reached = np.maximum(reached, np.abs(tau - nominal))
     assert np.all(reached <= beyond * (1 + 1e-9) + 1e-9)
-    worst = md.regressor(robot, q, dq, ddq)  # the bound is reached: along the regressor's blocks themselves
+    worst = md.regressor(
+        robot, q, dq, ddq
+    )  # the bound is reached: along the regressor's blocks themselves
     for joint in range(robot.n):
         moved = parameters.copy()
         for some, weight in spread.groups:
@@ -78,7 +85,13 @@ def test_boxes_enclose_what_is_beyond(seed) -> None:
 def test_a_motion_keeps_its_torques_for_robots_within_the_share() -> None:
     limits = {"effort": [12.0, 60.0, 25.0], "velocity": 2.5}
     robot = random_chain(3, "RRR")
-    words = {"friction": (), "rotor_inertia": False, "noise": 1.0, "limits": limits, "torque_share": 1.0}
+    words = {
+        "friction": (),
+        "rotor_inertia": False,
+        "noise": 1.0,
+        "limits": limits,
+        "torque_share": 1.0,
+    }
     plain, safe = (md.excite(robot, 5.0, uncertainty=share, **words) for share in (0.0, 0.3))
     assert plain.feasible
     assert safe.feasible

@@ -1,4 +1,6 @@
-"""URDF: what is read, what is refused and how it is told, round trips without loss, edits that touch only numbers."""
+"""URDF: what is read, what is refused and how it is told, round trips without loss, edits that
+touch only numbers.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from random_robots import looped_robot, placements, random_body, random_positions, random_tree, rich_robot
+from random_robots import (
+    looped_robot,
+    placements,
+    random_body,
+    random_positions,
+    random_tree,
+    rich_robot,
+)
 
 from hostile_names import HOSTILE
 from minidyn import load, robots, save
@@ -73,7 +82,7 @@ ARM = """<?xml version="1.0"?>
   </transmission>
   <gazebo><joint name="elbow" type="nonsense"/><link name="upper"/></gazebo>
 </robot>
-"""
+"""  # noqa: E501
 
 
 def read(tmp_path: Path, text: str | bytes) -> Robot:
@@ -105,12 +114,16 @@ def test_everything_a_file_can_say(tmp_path: Path) -> None:
     assert np.allclose(grip.axis, [0.5**0.5, 0.5**0.5, 0], atol=1e-15)
     assert grip.follows is not None
     assert (grip.follows.terms, grip.follows.offset) == ((("elbow", -0.5),), 0.25)
-    # the upper link and the tool that is fixed to it, with the inertial frame turned by a right angle
+    # the upper link and the tool that is fixed to it, with the inertial frame turned by a right
+    # angle
     turned = np.array([[0.4, -0.01, -0.03], [-0.01, 0.3, 0.02], [-0.03, 0.02, 0.5]])
     tool = transform(
-        from_body(1, (0, 0, 0), 0.1 * np.eye(3)), [[1, 0, 0, 0], [0, 1, 0, 0.5], [0, 0, 1, 0], [0, 0, 0, 1]]
+        from_body(1, (0, 0, 0), 0.1 * np.eye(3)),
+        [[1, 0, 0, 0], [0, 1, 0, 0.5], [0, 0, 1, 0], [0, 0, 0, 1]],
     )
-    assert np.allclose(robot.links[0].parameters, from_body(2, (0.1, 0.2, 0.3), turned) + tool, atol=1e-15)
+    assert np.allclose(
+        robot.links[0].parameters, from_body(2, (0.1, 0.2, 0.3), turned) + tool, atol=1e-15
+    )
     assert robot.links[0].frames == ("tool",)
     assert np.isnan(robot.links[1].parameters).all()
     notices = {notice.code: notice for notice in robot.notices}
@@ -118,11 +131,17 @@ def test_everything_a_file_can_say(tmp_path: Path) -> None:
     snapped = notices["robot.snapped_angle"].data
     assert re.search(r"robot.urdf:\d+: joint 'shoulder'$", snapped["where"])
     assert (snapped["angle"], snapped["degrees"]) == (1.57079, 90)
-    assert dict(notices["urdf.no_limit"].data) == {"joint": "elbow", "limit": "velocity", "value": 0.0}
+    assert dict(notices["urdf.no_limit"].data) == {
+        "joint": "elbow",
+        "limit": "velocity",
+        "value": 0.0,
+    }
 
 
 def test_a_continuous_joint_has_no_range(tmp_path: Path) -> None:
-    robot = read(tmp_path, ARM.replace('<limit velocity="0"', '<limit lower="-1" upper="1" velocity="0"'))
+    robot = read(
+        tmp_path, ARM.replace('<limit velocity="0"', '<limit lower="-1" upper="1" velocity="0"')
+    )
     assert (robot.joints[1].limits.lower, robot.joints[1].limits.upper) == (-np.inf, np.inf)
 
 
@@ -147,27 +166,63 @@ def edited(old: str, new: str) -> str:
         ('<robot name="&a;"/>', "not well-formed"),
         ("<a>" * 5000, "not well-formed"),
         ("<robot name='a'/>", "no link"),
-        (edited('type="continuous"', 'type="floating"'), r"robot.urdf:\d+: joint 'elbow' is floating.*make it fixed"),
-        (edited('type="continuous"', 'type="contnuous"'), "unknown type 'contnuous'; did you mean 'continuous'"),
-        (edited('<mass value="2"/>', ""), r"robot.urdf:7: the <inertial> of link 'upper' has no <mass>"),
-        (edited('<mass value="2"/>', '<mass val="2"/>'), r":9: <mass> lacks the attribute 'value'; did you mean 'val'"),
-        (edited('<mass value="2"/>', '<mass value="abc"/>'), r":9: <mass value='abc'>: expected a finite number"),
-        (edited('<mass value="2"/>', '<mass value="nan"/>'), r":9: .*expected a finite number, got 'nan'"),
+        (
+            edited('type="continuous"', 'type="floating"'),
+            r"robot.urdf:\d+: joint 'elbow' is floating.*make it fixed",
+        ),
+        (
+            edited('type="continuous"', 'type="contnuous"'),
+            "unknown type 'contnuous'; did you mean 'continuous'",
+        ),
+        (
+            edited('<mass value="2"/>', ""),
+            r"robot.urdf:7: the <inertial> of link 'upper' has no <mass>",
+        ),
+        (
+            edited('<mass value="2"/>', '<mass val="2"/>'),
+            r":9: <mass> lacks the attribute 'value'; did you mean 'val'",
+        ),
+        (
+            edited('<mass value="2"/>', '<mass value="abc"/>'),
+            r":9: <mass value='abc'>: expected a finite number",
+        ),
+        (
+            edited('<mass value="2"/>', '<mass value="nan"/>'),
+            r":9: .*expected a finite number, got 'nan'",
+        ),
         (edited('<mass value="2"/>', '<mass value="1e999"/>'), r":9: .*too large"),
-        (edited('<mass value="2"/>', '<mass value="1_0"/>'), r":9: .*expected a finite number, got '1_0'"),
+        (
+            edited('<mass value="2"/>', '<mass value="1_0"/>'),
+            r":9: .*expected a finite number, got '1_0'",
+        ),
         (edited('<mass value="2"/>', '<mass value="${m}"/>'), r":9: .*run xacro"),
         (edited('izz="0.5"', ""), r":10: <inertia> lacks the attribute 'izz'"),
         (edited('xyz="0.1 0.2 0.3"', 'xyz="0.1 0.2"'), r":8: .*has 2 numbers; expected 3"),
-        (edited('xyz="0 0 -2"', 'xyz="0 0 0"'), r":\d+: joint 'shoulder': the axis has length zero"),
+        (
+            edited('xyz="0 0 -2"', 'xyz="0 0 0"'),
+            r":\d+: joint 'shoulder': the axis has length zero",
+        ),
         (edited('lower="-1"', 'lower="3"'), r"joint 'shoulder' has lower=3 above upper=2"),
         (edited('<parent link="base"/>', ""), r"joint 'shoulder' has no <parent"),
-        (edited('<parent link="base"/>', '<parent link="basis"/>'), "unknown parent link 'basis'; did you mean 'base'"),
+        (
+            edited('<parent link="base"/>', '<parent link="basis"/>'),
+            "unknown parent link 'basis'; did you mean 'base'",
+        ),
         (edited('<parent link="base"/>', '<parent link="lower"/>'), "cycle"),
-        (edited('<link name="lower"/>', '<link name="upper"/>'), r":\d+: a second link called 'upper'"),
-        (edited('name="elbow" type="continuous"', 'name="grip" type="continuous"'), "a second joint called 'grip'"),
+        (
+            edited('<link name="lower"/>', '<link name="upper"/>'),
+            r":\d+: a second link called 'upper'",
+        ),
+        (
+            edited('name="elbow" type="continuous"', 'name="grip" type="continuous"'),
+            "a second joint called 'grip'",
+        ),
         (edited('<link name="lower"/>', '<link name=""/>'), "a link without a name"),
         (edited('<link name="lower"/>', '<link nome="x"/>'), r"<link> lacks the attribute 'name'"),
-        (edited('mimic joint="elbow"', 'mimic joint="elbo"'), "follows an unknown joint 'elbo'; did you mean 'elbow'"),
+        (
+            edited('mimic joint="elbow"', 'mimic joint="elbo"'),
+            "follows an unknown joint 'elbo'; did you mean 'elbow'",
+        ),
         (edited('mimic joint="elbow"', 'mimic joint="grip"'), "ring"),
         (edited(">100<", ">0<"), "mechanicalReduction of 0"),
         (edited(">100<", ">many<"), "expected a finite number, got 'many'"),
@@ -177,7 +232,9 @@ def edited(old: str, new: str) -> str:
         ),
     ],
 )
-def test_bad_files_are_told_by_place_and_remedy(tmp_path: Path, text: str | bytes, message: str) -> None:
+def test_bad_files_are_told_by_place_and_remedy(
+    tmp_path: Path, text: str | bytes, message: str
+) -> None:
     with pytest.raises(DescriptionError, match=message) as caught:
         read(tmp_path, text)
     assert "robot.urdf" in str(caught.value)
@@ -191,7 +248,9 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_doctype_in_a_comment_and_undeclared_prefixes_do_no_harm(tmp_path: Path) -> None:
-    text = ARM.replace(' xmlns:xacro="http://www.ros.org/wiki/xacro"', "").replace("?>", "?><!-- <!DOCTYPE x> -->", 1)
+    text = ARM.replace(' xmlns:xacro="http://www.ros.org/wiki/xacro"', "").replace(
+        "?>", "?><!-- <!DOCTYPE x> -->", 1
+    )
     assert read(tmp_path, text) == read(tmp_path, ARM)
 
 
@@ -217,7 +276,10 @@ def test_round_trip_loses_nothing(tmp_path: Path, make) -> None:  # type: ignore
         again = load(path)
         assert again == robot, seed
         assert [notice.code for notice in again.notices] == ["side_file.used"]
-        assert sorted(p.name for p in tmp_path.iterdir()) == ["robot.urdf", "robot.urdf.minidyn.toml"]
+        assert sorted(p.name for p in tmp_path.iterdir()) == [
+            "robot.urdf",
+            "robot.urdf.minidyn.toml",
+        ]
 
 
 def test_round_trip_of_loops_and_formulas(tmp_path: Path) -> None:
@@ -243,12 +305,17 @@ def test_round_trip_of_the_built_in_robots(name: str, tmp_path: Path) -> None:
 
 def test_a_robot_that_urdf_can_hold_needs_no_side_file(tmp_path: Path) -> None:
     path = tmp_path / "robot.urdf"
-    text = ARM.replace('<limit velocity="1" effort="1"/>', '<limit lower="0" upper="1" velocity="1" effort="1"/>')
+    text = ARM.replace(
+        '<limit velocity="1" effort="1"/>', '<limit lower="0" upper="1" velocity="1" effort="1"/>'
+    )
     text = text.replace('type="continuous"', 'type="revolute"').replace(
-        '<limit velocity="0" effort="10"/>', '<limit lower="-1" upper="1" velocity="2" effort="10"/>'
+        '<limit velocity="0" effort="10"/>',
+        '<limit lower="-1" upper="1" velocity="2" effort="10"/>',
     )
     robot = read(tmp_path, text)
-    robot = robot.with_parameters(np.where(np.isnan(robot.parameters), 0.0, np.round(robot.parameters * 4) / 4))
+    robot = robot.with_parameters(
+        np.where(np.isnan(robot.parameters), 0.0, np.round(robot.parameters * 4) / 4)
+    )
     save(robot, path)
     plain = path.read_text()
     save(read_urdf(path), path)
@@ -272,7 +339,10 @@ def test_the_written_file_without_its_side_file_moves_the_same_way(tmp_path: Pat
         assert off <= 1e-4 * len(told)
         reach = max(np.linalg.norm(T[:3, 3]) for T in ours.values())
         for name, T in ours.items():
-            assert np.abs(T - theirs[name]).max() <= (1e-13 + off) * (1.0 + 2.0 * reach), (seed, name)
+            assert np.abs(T - theirs[name]).max() <= (1e-13 + off) * (1.0 + 2.0 * reach), (
+                seed,
+                name,
+            )
 
 
 def test_what_was_edited_in_a_written_file_counts(tmp_path: Path) -> None:
@@ -281,15 +351,20 @@ def test_what_was_edited_in_a_written_file_counts(tmp_path: Path) -> None:
     save(robot, path)
     text = path.read_text()
     path.write_text(re.sub(r'<mass value="[^"]*"/>', '<mass value="7"/>', text, count=1))
-    first = next(i for i, link in enumerate(robot.links) if np.isfinite(link.parameters).all() and link.mass)
+    first = next(
+        i for i, link in enumerate(robot.links) if np.isfinite(link.parameters).all() and link.mass
+    )
     heavier = load(path)
     assert heavier.links[first].mass == pytest.approx(7, abs=1e-12)
     assert heavier.symbols == robot.symbols  # the geometry is as it was
-    assert [dict(notice.data) for notice in heavier.notices if notice.code == "side_file.edited"] == [
-        {"joint": robot.joints[first].name, "values": ["inertia"]}
-    ]
+    assert [
+        dict(notice.data) for notice in heavier.notices if notice.code == "side_file.edited"
+    ] == [{"joint": robot.joints[first].name, "values": ["inertia"]}]
     others = [i for i in range(len(robot.links)) if i != first]
-    assert all(np.array_equal(heavier.links[i].parameters, robot.links[i].parameters, equal_nan=True) for i in others)
+    assert all(
+        np.array_equal(heavier.links[i].parameters, robot.links[i].parameters, equal_nan=True)
+        for i in others
+    )
 
     path.write_text(text.replace('<origin xyz="0.4 0 -0.8"', '<origin xyz="0.5 0 -0.8"'))
     moved = load(path)
@@ -301,11 +376,15 @@ def test_what_was_edited_in_a_written_file_counts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["rich3", "rich16", "looped", "driven"])
 def test_files_of_older_versions_are_read(name: str, tmp_path: Path) -> None:
-    """What URDF cannot say stood in a <minidyn> element then; a TOML file of the same day gives the same robot."""
+    """What URDF cannot say stood in a <minidyn> element then.
+
+    A TOML file of the same day gives the same robot.
+    """
     path = tmp_path / "old.urdf"
     shutil.copy(ANNEX / f"{name}.urdf", path)
     robot, old = load(ANNEX / f"{name}.toml"), load(path)
-    # inertias about the centre of mass are turned into those about the origin: processors differ in the last digit
+    # inertias about the centre of mass are turned into those about the origin: processors differ in
+    # the last digit
     np.testing.assert_allclose(old.parameters, robot.parameters, rtol=1e-14, atol=1e-15)
     assert old == robot.with_parameters(old.parameters)
     save(old, path)
@@ -317,7 +396,9 @@ def test_what_was_edited_in_a_file_of_an_older_version_counts(tmp_path: Path) ->
     path = tmp_path / "old.urdf"
     text, robot = (ANNEX / "rich3.urdf").read_text(), load(ANNEX / "rich3.toml")
     path.write_text(re.sub(r'<mass value="[^"]*"/>', '<mass value="7"/>', text, count=1))
-    first = next(i for i, link in enumerate(robot.links) if np.isfinite(link.parameters).all() and link.mass)
+    first = next(
+        i for i, link in enumerate(robot.links) if np.isfinite(link.parameters).all() and link.mass
+    )
     heavier = load(path)
     assert heavier.links[first].mass == pytest.approx(7, abs=1e-12)
     assert heavier.symbols == robot.symbols
@@ -330,10 +411,20 @@ def test_what_was_edited_in_a_file_of_an_older_version_counts(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "annex", ["", "[]", "{", '{"version": 2}', '{"version": 1, "gravity": 3}', '{"version": 1, "joints": [1]}']
+    "annex",
+    [
+        "",
+        "[]",
+        "{",
+        '{"version": 2}',
+        '{"version": 1, "gravity": 3}',
+        '{"version": 1, "joints": [1]}',
+    ],
 )
 def test_a_damaged_annex_is_told(tmp_path: Path, annex: str) -> None:
-    with pytest.raises(DescriptionError, match=r"robot.urdf:\d+: the <minidyn> element cannot be understood"):
+    with pytest.raises(
+        DescriptionError, match=r"robot.urdf:\d+: the <minidyn> element cannot be understood"
+    ):
         read(tmp_path, ARM.replace("</robot>", f"<minidyn>{annex}</minidyn></robot>"))
 
 
@@ -343,7 +434,9 @@ def test_hostile_names_survive(tmp_path: Path, name: str) -> None:
     robot = random_tree(np.random.default_rng(0))
     joints = (robot.joints[0], replace(robot.joints[1], name=name), *robot.joints[2:])
     frames = (replace(robot.frames[0], name=name + "'"), *robot.frames[1:])
-    robot = replace(robot, name=name, joints=joints, link_names=(name, *robot.link_names[1:]), frames=frames)
+    robot = replace(
+        robot, name=name, joints=joints, link_names=(name, *robot.link_names[1:]), frames=frames
+    )
     save(robot, path)
     assert load(path) == robot
 
@@ -364,9 +457,9 @@ def test_writing_where_one_cannot(tmp_path: Path) -> None:
 
 # -------------------------------------------------------------------- updating
 
-KEEP = ARM.replace('name="lower"/>', "name='lower' /> <!-- <inertial> in a comment & more -->").replace(
-    '<mass value="2"/>', "<mass  value = '2'  ></mass>"
-)
+KEEP = ARM.replace(
+    'name="lower"/>', "name='lower' /> <!-- <inertial> in a comment & more -->"
+).replace('<mass value="2"/>', "<mass  value = '2'  ></mass>")
 
 
 def new_parameters(robot: Robot, rng: np.random.Generator) -> Robot:
@@ -389,7 +482,9 @@ def masked(text: str) -> str:
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "iso-8859-1"])
 def test_update_changes_only_numbers(tmp_path: Path, newline: str, encoding: str) -> None:
     source, path = tmp_path / "robot.urdf", tmp_path / "new.urdf"
-    text = KEEP.replace('version="1.0"', f'version="1.0" encoding="{encoding}"').replace("grey", "grün")
+    text = KEEP.replace('version="1.0"', f'version="1.0" encoding="{encoding}"').replace(
+        "grey", "grün"
+    )
     source.write_bytes(text.replace("\n", newline).encode(encoding))
     robot = new_parameters(read_urdf(source), np.random.default_rng(1))
     update_urdf(robot, source, path)
@@ -399,13 +494,17 @@ def test_update_changes_only_numbers(tmp_path: Path, newline: str, encoding: str
     assert new.count("\n") == new.count(newline)
     # two links without <inertial> got one, indented like the rest; they are taken out again
     block = re.compile(
-        r"""(<link name=['"](?:lower|finger)['"])>(\r?\n {4}<inertial>\r?\n {6}<origin xyz="[^"]*" rpy="0 0 0"/>"""
-        r"""\r?\n {6}<mass value="[^"]*"/>\r?\n {6}<inertia [^>]*/>\r?\n {4}</inertial>)\r?\n  </link>"""
+        r"""(<link name=['"](?:lower|finger)['"])>(\r?\n {4}<inertial>\r?\n {6}<origin xyz="[^"]*" rpy="0 0 0"/>"""  # noqa: E501
+        r"""\r?\n {6}<mass value="[^"]*"/>\r?\n {6}<inertia [^>]*/>\r?\n {4}</inertial>)\r?\n  </link>"""  # noqa: E501
     )
     assert len(block.findall(new)) == 2
     restored = block.sub(lambda match: match[1] + ("/>" if "finger" in match[1] else " />"), new)
-    changed = [line for line in difflib.ndiff(old.splitlines(), restored.splitlines()) if line[0] == "-"]
-    assert len(changed) == 4  # origin, mass and inertia of one link, mass and inertia on one line of the tool
+    changed = [
+        line for line in difflib.ndiff(old.splitlines(), restored.splitlines()) if line[0] == "-"
+    ]
+    assert (
+        len(changed) == 4
+    )  # origin, mass and inertia of one link, mass and inertia on one line of the tool
     assert masked(restored) == masked(old)
 
 
@@ -421,14 +520,18 @@ def test_update_leaves_unknown_links_and_merged_ones_alone(tmp_path: Path) -> No
     source.write_text(KEEP)
     robot = read_urdf(source)
     values = robot.parameters.copy()
-    values[robot.layout.links[0]] += random_body(np.random.default_rng(0))  # heavier: the tool keeps its numbers
+    values[robot.layout.links[0]] += random_body(
+        np.random.default_rng(0)
+    )  # heavier: the tool keeps its numbers
     update_urdf(robot.with_parameters(values), source, path)
     text = path.read_text()
     assert '<mass value="1"/> <inertia ixx="0.1" ixy="0"' in text
     assert text.count("<inertial>") == KEEP.count("<inertial>")
     assert np.allclose(read_urdf(path).parameters, values, rtol=0, atol=1e-13, equal_nan=True)
 
-    values[robot.layout.links[0]] = from_body(0.2, (0, 0, 0.1), 0.01 * np.eye(3))  # lighter than the tool alone
+    values[robot.layout.links[0]] = from_body(
+        0.2, (0, 0, 0.1), 0.01 * np.eye(3)
+    )  # lighter than the tool alone
     update_urdf(robot.with_parameters(values), source, path)
     assert '<mass value="0"/> <inertia ixx="0" ixy="0"' in path.read_text()
     assert np.allclose(read_urdf(path).parameters, values, rtol=0, atol=1e-13, equal_nan=True)
@@ -456,7 +559,9 @@ def test_update_of_a_written_file(tmp_path: Path) -> None:
         better = new_parameters(robot, rng)
         update_urdf(better, path, path)
         again = load(path)
-        assert np.allclose(again.parameters, better.parameters, rtol=0, atol=1e-12, equal_nan=True), seed
+        assert np.allclose(
+            again.parameters, better.parameters, rtol=0, atol=1e-12, equal_nan=True
+        ), seed
         assert again.structure_fingerprint == robot.structure_fingerprint
         assert again.symbols == robot.symbols
 

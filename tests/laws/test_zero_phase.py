@@ -5,7 +5,13 @@ import pytest
 from scipy import signal
 
 from minidyn.errors import ShapeError
-from minidyn.recording.prepare.signals import butterworth, lowpass, power_spectrum, spikes, zero_phase
+from minidyn.recording.prepare.signals import (
+    butterworth,
+    lowpass,
+    power_spectrum,
+    spikes,
+    zero_phase,
+)
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4, 10])
@@ -40,11 +46,17 @@ def test_lowpass_is_scipys(shape) -> None:
     sections = signal.butter(4, 90.0, fs=500.0, output="sos")
     scale = np.abs(values).max()
     np.testing.assert_allclose(
-        lowpass(values, 500.0, 90.0), signal.sosfiltfilt(sections, values, axis=0, padlen=17), atol=1e-11 * scale
+        lowpass(values, 500.0, 90.0),
+        signal.sosfiltfilt(sections, values, axis=0, padlen=17),
+        atol=1e-11 * scale,
     )
     rows = len(values)
-    three = signal.sosfiltfilt(sections, np.concatenate([values] * 3), axis=0, padlen=0)[rows : 2 * rows]
-    np.testing.assert_allclose(lowpass(values, 500.0, 90.0, periodic=True), three, atol=1e-11 * scale)
+    three = signal.sosfiltfilt(sections, np.concatenate([values] * 3), axis=0, padlen=0)[
+        rows : 2 * rows
+    ]
+    np.testing.assert_allclose(
+        lowpass(values, 500.0, 90.0, periodic=True), three, atol=1e-11 * scale
+    )
 
 
 @pytest.mark.parametrize(("samples", "size"), [(1000, 256), (1000, 1000), (1001, 255), (64, 64)])
@@ -59,12 +71,19 @@ def test_power_spectrum_is_scipys(samples, size) -> None:
 def plain_spikes(values: np.ndarray, threshold: float) -> np.ndarray:
     found = np.zeros(values.shape, dtype=bool)
     cubic = np.zeros_like(values)
-    cubic[2:-2] = np.abs(values[2:-2] - (4 * (values[1:-3] + values[3:-1]) - values[:-4] - values[4:]) / 6)
+    cubic[2:-2] = np.abs(
+        values[2:-2] - (4 * (values[1:-3] + values[3:-1]) - values[:-4] - values[4:]) / 6
+    )
     limit = threshold * np.maximum(1.4826 * np.median(cubic, axis=0), 1e-4 * np.ptp(values, axis=0))
     for row, joint in np.argwhere(cubic > limit):
         side = min(3, row, len(values) - 1 - row)
-        apart = abs(values[row, joint] - np.median(values[row - side : row + side + 1, joint])) > limit[joint]
-        found[row, joint] = apart and cubic[row, joint] >= 0.999 * cubic[max(row - 2, 0) : row + 3, joint].max()
+        apart = (
+            abs(values[row, joint] - np.median(values[row - side : row + side + 1, joint]))
+            > limit[joint]
+        )
+        found[row, joint] = (
+            apart and cubic[row, joint] >= 0.999 * cubic[max(row - 2, 0) : row + 3, joint].max()
+        )
     return found
 
 
@@ -72,7 +91,9 @@ def plain_spikes(values: np.ndarray, threshold: float) -> np.ndarray:
 def test_spikes_are_found_as_by_definition(seed) -> None:
     rng = np.random.default_rng(seed)
     t = np.arange(3000)[:, None] / 100
-    values = np.sin(t * rng.uniform(0.5, 3, 5)) + rng.choice([0, 1e-4, 1e-2, 0.3], 5) * rng.standard_normal((3000, 5))
+    values = np.sin(t * rng.uniform(0.5, 3, 5)) + rng.choice(
+        [0, 1e-4, 1e-2, 0.3], 5
+    ) * rng.standard_normal((3000, 5))
     hit = rng.random(values.shape) < 0.002
     values = values + np.where(hit, rng.choice([0, 0.02, 1.0, 30.0], 5), 0.0)
     for threshold in (3.0, 12.0):

@@ -1,4 +1,7 @@
-"""A robot as MuJoCo sees it: MJCF text made here from the robot's placements, not by the library's own writers."""
+"""A robot as MuJoCo sees it.
+
+MJCF text made here from the robot's placements, not by the library's own writers.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ Array = NDArray[np.float64]
 
 
 class MujocoRobot:
-    """MuJoCo's model of a robot: all joints free, followers by projection; rotors and damping where it has them."""
+    """MuJoCo's model of a robot: all joints free, followers by projection.
+
+    Rotors and damping where it has them.
+    """
 
     def __init__(self, robot: Robot) -> None:
         self.robot = robot
@@ -99,12 +105,14 @@ def _children(robot: Robot, link: int) -> str:
             anchor = matrix_of(inverse_steps(joint.after))[:3, 3]
             drive = {c.symbol: float(robot.parameters[c.index]) for c in robot.layout.drives[index]}
             text += (
-                f'<joint name="joint{index}" type="{"hinge" if joint.turns else "slide"}" pos="{_numbers(anchor)}" '
-                f'axis="{_numbers(joint.axis)}" armature="{drive.get("Ia", 0.0)!r}" '
-                f'damping="{drive.get("Fv", 0.0)!r}"/>'
+                f'<joint name="joint{index}" type="{"hinge" if joint.turns else "slide"}" '
+                f'pos="{_numbers(anchor)}" axis="{_numbers(joint.axis)}" '
+                f'armature="{drive.get("Ia", 0.0)!r}" damping="{drive.get("Fv", 0.0)!r}"/>'
             )
         mass, com, inertia = to_mujoco(robot.parameters[robot.layout.links[index]])
-        text += f'<inertial mass="{mass!r}" pos="{_numbers(com)}" fullinertia="{_numbers(inertia)}"/>'
+        text += (
+            f'<inertial mass="{mass!r}" pos="{_numbers(com)}" fullinertia="{_numbers(inertia)}"/>'
+        )
         text += _children(robot, index) + "</body>"
     return text
 

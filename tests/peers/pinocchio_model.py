@@ -1,7 +1,9 @@
-"""A robot as Pinocchio sees it, built joint by joint, and its results carried to the robot's own coordinates.
+"""A robot as Pinocchio sees it, built joint by joint, and its results carried to the robot's own
+coordinates.
 
-Pinocchio wants joints depth first, knows no followers in its regressor, no coupled drives and no link frames away from
-joints: order, projection and frames are worked out here, independently of the library.
+Pinocchio wants joints depth first, knows no followers in its regressor, no coupled drives and no
+link frames away from joints: order, projection and frames are worked out here, independently of the
+library.
 """
 
 from __future__ import annotations
@@ -31,7 +33,11 @@ class PinocchioRobot:
         for index in _depth_first(robot):
             self._add(index)
         self.data = self.model.createData()
-        self.places = [self.model.idx_vs[self.ids[i]] for i, joint in enumerate(robot.joints) if joint.kind != "fixed"]
+        self.places = [
+            self.model.idx_vs[self.ids[i]]
+            for i, joint in enumerate(robot.joints)
+            if joint.kind != "fixed"
+        ]
         self.moving = [i for i, joint in enumerate(robot.joints) if joint.kind != "fixed"]
         self.G, self.offset = all_joint_map(robot)
         self.rotors, self.coupled = _rotor_matrices(robot)
@@ -50,13 +56,17 @@ class PinocchioRobot:
             self.ids[index], self.offsets[index] = carrier, placement * after
         else:
             axis = joint.direction * np.eye(3)["xyz".index(joint.motion[1])]
-            kind = pin.JointModelRevoluteUnaligned if joint.turns else pin.JointModelPrismaticUnaligned
+            kind = (
+                pin.JointModelRevoluteUnaligned if joint.turns else pin.JointModelPrismaticUnaligned
+            )
             self.ids[index] = self.model.addJoint(carrier, kind(axis), placement, f"{index}")
             self.offsets[index] = after
         ten = self.robot.parameters[self.robot.layout.links[index]]
         inertia = pin.Inertia(ten[9], ten[6:9] / ten[9], _about_com(ten))
         self.model.appendBodyToJoint(self.ids[index], inertia, self.offsets[index])
-        frame = pin.Frame(f"link {index}", self.ids[index], self.offsets[index], pin.FrameType.OP_FRAME)
+        frame = pin.Frame(
+            f"link {index}", self.ids[index], self.offsets[index], pin.FrameType.OP_FRAME
+        )
         self.frames[index] = self.model.addFrame(frame)
 
     # ------------------------------------------------------------ all joints, Pinocchio's order
@@ -76,25 +86,32 @@ class PinocchioRobot:
     def state(self, q: Array, *rates: Array) -> tuple[Array, ...]:
         return self._spread(q, offset=True), *(self._spread(rate) for rate in rates)
 
-    # ------------------------------------------------------------ what minidyn computes, by Pinocchio
+    # ---------------------------------------------------------- what minidyn computes, by Pinocchio
 
     def inverse_dynamics(self, q: Array, dq: Array, ddq: Array) -> Array:
         tau = self._gather(pin.rnea(self.model, self.data, *self.state(q, dq, ddq)))
         return self.G.T @ (tau + self.coupled @ (self.G @ ddq) + self.friction(dq))
 
     def friction(self, dq: Array) -> Array:
-        """Friction of all joints, from the definition: drives turn with v = C dq_all and load joints through Cᵀ."""
+        """Friction of all joints, from the definition.
+
+        Drives turn with v = C dq_all and load joints through Cᵀ.
+        """
         C = _drive_map(self.robot)
         v = C @ (self.G @ dq)
         load = np.zeros(len(v))
         for joint, columns in enumerate(self.robot.layout.drives):
             for column in columns:
-                unit = {"Ia": 0.0, "Fv": v[joint], "Fc": np.sign(v[joint]), "Fo": 1.0}[column.symbol]
+                unit = {"Ia": 0.0, "Fv": v[joint], "Fc": np.sign(v[joint]), "Fo": 1.0}[
+                    column.symbol
+                ]
                 load[joint] += self.robot.parameters[column.index] * unit
         return C.T @ load
 
     def gravity_torque(self, q: Array) -> Array:
-        return self.G.T @ self._gather(pin.computeGeneralizedGravity(self.model, self.data, *self.state(q)))
+        return self.G.T @ self._gather(
+            pin.computeGeneralizedGravity(self.model, self.data, *self.state(q))
+        )
 
     def inertia_matrix(self, q: Array) -> Array:
         M = pin.crba(self.model, self.data, *self.state(q))
@@ -113,11 +130,15 @@ class PinocchioRobot:
     def articulated_body(self, q: Array, dq: Array, tau: Array) -> Array:
         """Pinocchio's own forward dynamics, for robots without followers and coupled drives."""
         free = self.G.T @ self.friction(dq)
-        return self.G.T @ self._gather(pin.aba(self.model, self.data, *self.state(q, dq, tau - free)))
+        return self.G.T @ self._gather(
+            pin.aba(self.model, self.data, *self.state(q, dq, tau - free))
+        )
 
     def energy(self, q: Array, dq: Array) -> tuple[float, float]:
         armature = self.model.armature.copy()
-        self.model.armature[:] = 0.0  # Pinocchio 4.1 counts its energy for some kinds of joints only
+        self.model.armature[:] = (
+            0.0  # Pinocchio 4.1 counts its energy for some kinds of joints only
+        )
         every, speeds = self.state(q, dq)
         kinetic = pin.computeKineticEnergy(self.model, self.data, every, speeds)
         potential = pin.computePotentialEnergy(self.model, self.data, every)
@@ -143,7 +164,9 @@ class PinocchioRobot:
     def jacobian(self, q: Array, link: int) -> Array:
         """Angular rows first, world axes, at the link's origin."""
         frame, axes = self.frames[link], pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
-        J = pin.computeFrameJacobian(self.model, self.data, *self.state(q), frame, axes).reshape(6, -1)
+        J = pin.computeFrameJacobian(self.model, self.data, *self.state(q), frame, axes).reshape(
+            6, -1
+        )
         return self._gather(np.vstack([J[3:], J[:3]]).T).T @ self.G
 
 

@@ -1,4 +1,6 @@
-"""Built-in robots that come from a URDF of example-robot-data have the torques that Pinocchio computes from it."""
+"""Built-in robots that come from a URDF of example-robot-data have the torques that Pinocchio
+computes from it.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +42,10 @@ def test_torques_are_those_of_the_published_urdf(name: str) -> None:
                 position[joint.idx_q] = value
         for joint, value in zip(model.names[1:], pin.rnea(model, data, position, dq, ddq)):
             torque[follows.get(joint, joint)] += value
-        ours = md.inverse_dynamics(robot, *np.array([state[joint] for joint in robot.joint_names]).T)
+        ours = md.inverse_dynamics(
+            robot, *np.array([state[joint] for joint in robot.joint_names]).T
+        )
         wanted = np.array([torque[joint] for joint in robot.joint_names])
-        np.testing.assert_allclose(ours, wanted, atol=2e-5 * np.abs(wanted).max())  # right angles are exact here
+        np.testing.assert_allclose(
+            ours, wanted, atol=2e-5 * np.abs(wanted).max()
+        )  # right angles are exact here

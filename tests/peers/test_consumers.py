@@ -1,7 +1,8 @@
-"""Exports in the programs they are for: each loads its file and must give the torques that the file can say.
+"""Exports in the programs they are for: each loads its file and must give the torques that the file
+can say.
 
-Pinocchio, Drake, FMPy and OpenUSD are from PyPI; the class for ros2_control is built with a host program. Isaac Lab,
-Franka's Desk and URScript are checked against what their makers publish.
+Pinocchio, Drake, FMPy and OpenUSD are from PyPI; the class for ros2_control is built with a host
+program. Isaac Lab, Franka's Desk and URScript are checked against what their makers publish.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ def case(name: str) -> tuple[Robot, np.random.Generator]:
 
 
 def missing(exported: object, target: str) -> dict[str, list[str]]:
-    found = [n for n in exported.notices if n.code == "export.cannot_say" and n.data["target"] == target]
+    found = [
+        n for n in exported.notices if n.code == "export.cannot_say" and n.data["target"] == target
+    ]
     return dict(found[0].data["missing"]) if found else {}
 
 
@@ -89,7 +92,9 @@ def in_drake(path: Path, robot: Robot, motion: tuple[np.ndarray, ...]) -> np.nda
     plant.Finalize()
     context = plant.CreateDefaultContext()
     places = [plant.GetJointByName(name).velocity_start() for name in robot.joint_names]
-    assert sorted(places) == list(range(plant.num_velocities())) == list(range(plant.num_positions()))
+    assert (
+        sorted(places) == list(range(plant.num_velocities())) == list(range(plant.num_positions()))
+    )
     assert plant.num_actuators() == robot.n
     found = np.empty_like(motion[0])
     for row, (q, dq, ddq) in enumerate(zip(*motion)):
@@ -110,7 +115,10 @@ def test_trees_in_pinocchio_and_drake(name, tmp_path) -> None:
     motion = states(robot, rng)
     if any(joint.follows for joint in robot.joints):
         return  # both let a follower move freely
-    close(in_pinocchio(tmp_path / "out", robot, motion), md.inverse_dynamics(said(robot, ["Ia"]), *motion))
+    close(
+        in_pinocchio(tmp_path / "out", robot, motion),
+        md.inverse_dynamics(said(robot, ["Ia"]), *motion),
+    )
     close(
         in_drake(tmp_path / "out" / "drake.urdf", robot, motion),
         md.inverse_dynamics(said(robot, ["Ia", "Fv"]), *motion),
@@ -121,7 +129,9 @@ def test_trees_in_pinocchio_and_drake(name, tmp_path) -> None:
 
 def renamed(robot: Robot, names: list[str]) -> Robot:
     """Return the robot with other names of joints and links, and one of its own."""
-    made = robot.with_joints(lambda joint: replace(joint, name=names[robot.joint_index(joint.name)]))
+    made = robot.with_joints(
+        lambda joint: replace(joint, name=names[robot.joint_index(joint.name)])
+    )
     return replace(made, name=names[0], link_names=tuple(f"{name} " for name in names))
 
 
@@ -135,19 +145,24 @@ def test_hostile_names_reach_each_program_or_are_refused(name, tmp_path) -> None
     assert "gravity" in missing(exported, "drake")
     motion = states(robot, rng)
     close(
-        in_pinocchio(tmp_path / "out", robot, motion), md.inverse_dynamics(said(robot, ["Ia"], gravity=False), *motion)
+        in_pinocchio(tmp_path / "out", robot, motion),
+        md.inverse_dynamics(said(robot, ["Ia"], gravity=False), *motion),
     )
     found = in_drake(tmp_path / "out" / "drake.urdf", robot, motion)
     close(found, md.inverse_dynamics(said(robot, ["Ia", "Fv"], gravity=False), *motion))
 
 
 def test_what_a_format_cannot_say_has_its_error_on_test_data(tmp_path) -> None:
-    """The notice's figure is that of the torques which the program itself computes from its file."""
+    """The notice's figure is that of the torques which the program itself computes from its
+    file.
+    """
     robot, rng = case("ur10e")
     estimate = estimate_of(robot, rng)
     q, dq, ddq = motion = states(robot, rng, 40)
     tau = md.inverse_dynamics(robot, *motion) + 0.1 * rng.normal(size=q.shape)
-    validation = md.validate(estimate, md.Recording(0.01 * np.arange(40), q, tau, dq, ddq, robot.joint_names))
+    validation = md.validate(
+        estimate, md.Recording(0.01 * np.arange(40), q, tau, dq, ddq, robot.joint_names)
+    )
     exported = estimate.export(tmp_path, to=["pinocchio", "mujoco"], test=validation)
     notice = next(n for n in exported.notices if n.data.get("target") == "pinocchio")
     found = np.linalg.norm(tau - in_pinocchio(tmp_path, robot, motion)) / np.linalg.norm(tau)
@@ -161,7 +176,9 @@ def test_what_a_format_cannot_say_has_its_error_on_test_data(tmp_path) -> None:
 
 
 def as_fmu(folder: Path, robot: Robot) -> tuple[str, object]:
-    """Return (folder, description) of robot.fmu, checked by FMPy against the standard's schemas and compiled."""
+    """Return (folder, description) of robot.fmu, checked by FMPy against the standard's schemas and
+    compiled.
+    """
     fmpy = pytest.importorskip("fmpy", reason="FMPy (pip install fmpy) is not installed")
     from fmpy.validation import validate_fmu
 
@@ -170,9 +187,23 @@ def as_fmu(folder: Path, robot: Robot) -> tuple[str, object]:
     found = fmpy.read_model_description(str(place))
     library = place / "binaries" / fmpy.platform_tuple / f"{found.modelExchange.modelIdentifier}.so"
     library.parent.mkdir(parents=True)
-    sources = [str(place / "sources" / name) for name in found.buildConfigurations[0].sourceFileSets[0].sourceFiles]
-    headers = Path(fmpy.__file__).parent / "c-code"  # FMPy's own way is CMake with these, and the same sources
-    words = ["gcc", *STRICT, "-Wno-overlength-strings", "-I", str(headers), "-shared", "-fPIC", *sources]
+    sources = [
+        str(place / "sources" / name)
+        for name in found.buildConfigurations[0].sourceFileSets[0].sourceFiles
+    ]
+    headers = (
+        Path(fmpy.__file__).parent / "c-code"
+    )  # FMPy's own way is CMake with these, and the same sources
+    words = [
+        "gcc",
+        *STRICT,
+        "-Wno-overlength-strings",
+        "-I",
+        str(headers),
+        "-shared",
+        "-fPIC",
+        *sources,
+    ]
     subprocess.run([*words, "-o", str(library), "-lm"], check=True)
     return str(place), found
 
@@ -180,10 +211,21 @@ def as_fmu(folder: Path, robot: Robot) -> tuple[str, object]:
 @needs_gcc
 @pytest.mark.parametrize("name", ["two_link", "scara"])
 def test_an_fmu_computes_the_whole_model(name, tmp_path) -> None:
-    """Accelerations and torques of every drive term to 1e-9, in FMPy; trajectories as SciPy integrates them."""
+    """Accelerations and torques of every drive term to 1e-9, in FMPy.
+
+    Trajectories as SciPy integrates them.
+    """
     rng = np.random.default_rng(1)
-    terms = ("viscous", "coulomb", "offset", "stribeck", *(("presliding",) if name == "two_link" else ()))
-    robot = filled(md.load(name).with_drives(rotor_inertia=True, friction=terms, sign_width=0.5), rng)
+    terms = (
+        "viscous",
+        "coulomb",
+        "offset",
+        "stribeck",
+        *(("presliding",) if name == "two_link" else ()),
+    )
+    robot = filled(
+        md.load(name).with_drives(rotor_inertia=True, friction=terms, sign_width=0.5), rng
+    )
     robot = renamed(robot, [f'{joint.name} <&">\n' for joint in robot.joints])
     exported = estimate_of(robot, rng).export(tmp_path, to="fmu")
     assert not exported.notices
@@ -192,8 +234,14 @@ def test_an_fmu_computes_the_whole_model(name, tmp_path) -> None:
 
     names = {variable.name: variable.valueReference for variable in description.modelVariables}
     shown = [joint.replace("\n", "\\n") for joint in robot.joint_names]
-    groups = {group: [names[f"{group}.{joint}"] for joint in shown] for group in ("tau", "q", "dq", "ddq", "tau_ref")}
-    groups |= {group: [names[f"{group}.{joint}"] for joint in shown] for group in ("q_ref", "dq_ref", "ddq_ref")}
+    groups = {
+        group: [names[f"{group}.{joint}"] for joint in shown]
+        for group in ("tau", "q", "dq", "ddq", "tau_ref")
+    }
+    groups |= {
+        group: [names[f"{group}.{joint}"] for joint in shown]
+        for group in ("q_ref", "dq_ref", "ddq_ref")
+    }
     fmu = fmpy.instantiate_fmu(place, description, "ModelExchange")
     fmu.enterInitializationMode()
     fmu.exitInitializationMode()
@@ -214,7 +262,9 @@ def test_an_fmu_computes_the_whole_model(name, tmp_path) -> None:
         _follows_scipy(place, description, robot, groups)
 
 
-def _follows_scipy(place: str, description: object, robot: Robot, groups: dict[str, list[int]]) -> None:
+def _follows_scipy(
+    place: str, description: object, robot: Robot, groups: dict[str, list[int]]
+) -> None:
     import fmpy
     from scipy.integrate import solve_ivp
 
@@ -231,13 +281,15 @@ def _follows_scipy(place: str, description: object, robot: Robot, groups: dict[s
     fmu.freeInstance()
 
     def slope(_: float, x: np.ndarray) -> np.ndarray:
-        return np.concatenate([x[robot.n :], md.forward_dynamics(robot, x[: robot.n], x[robot.n :], torque)])
+        return np.concatenate(
+            [x[robot.n :], md.forward_dynamics(robot, x[: robot.n], x[robot.n :], torque)]
+        )
 
     wanted = solve_ivp(slope, (0.0, end), start, rtol=1e-10, atol=1e-12).y[:, -1]
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-8 * np.abs(wanted).max())
 
 
-# ------------------------------------------------------------------ ros2_control, built with a host program
+# ---------------------------------------------------------- ros2_control, built with a host program
 
 HOST = """
 #include <cstdio>
@@ -266,61 +318,99 @@ int main(int argc, char ** argv) {  // numbers come by stdin: parameters, then s
     before = allocated;
     model.torque(x, x + n, x + 2 * n, tau);
     model.gravity(x, gravity);
+    double bad[n];
+    for (std::size_t i = 0; i < n; ++i) bad[i] = i ? x[i] : strtod("nan", nullptr);
+    if (model.torque(bad, x, x, tau) || model.torque(x, bad, x, tau) || model.gravity(bad, gravity)) return 6;
     during += allocated - before;
     for (double value : tau) std::printf("%.17g ", value);
     for (double value : gravity) std::printf("%.17g ", value);
     std::printf("\\n");
   }
 }
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
 @pytest.mark.parametrize("name", ["scara", "two_link"])
 def test_the_class_for_ros2_control_in_a_host_program(name, tmp_path) -> None:
-    """Torques of every drive term to 1e-9, joints in the caller's order, numbers from the YAML, nothing allocated."""
+    """Torques of every drive term to 1e-9, joints in the caller's order, numbers from the YAML.
+
+    Nothing allocated.
+    """
     rng = np.random.default_rng(2)
     terms = ("viscous", "coulomb", "offset", *(("presliding",) if name == "two_link" else ()))
-    robot = filled(md.load(name).with_drives(rotor_inertia=True, friction=terms, sign_width=0.1), rng)
-    robot = renamed(robot, [f"{hostile}{k}" for k, hostile in enumerate(HOSTILE[1 : 1 + len(robot.joints)])])
+    robot = filled(
+        md.load(name).with_drives(rotor_inertia=True, friction=terms, sign_width=0.1), rng
+    )
+    robot = renamed(
+        robot, [f"{hostile}{k}" for k, hostile in enumerate(HOSTILE[1 : 1 + len(robot.joints)])]
+    )
     exported = estimate_of(robot, rng).export(tmp_path, to="ros2_control")
     folder = tmp_path / "ros2_control"
     assert not exported.notices
     assert {path.parent for path in exported.files} == {folder}
-    given = yaml.safe_load((folder / "parameters.yaml").read_text())["/**"]["ros__parameters"]["inverse_dynamics"]
+    given = yaml.safe_load((folder / "parameters.yaml").read_text())["/**"]["ros__parameters"][
+        "inverse_dynamics"
+    ]
     assert tuple(given["joints"]) == robot.joint_names
     assert given["robot"] == robot.name
     (folder / "host.cpp").write_text(HOST.replace("@SPACE@", safe_identifier(robot.name)))
-    subprocess.run(["gcc", *STRICT, "-c", *(path.name for path in folder.glob("*.c"))], cwd=folder, check=True)
-    words = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-pedantic", "host.cpp", "-o", "host", "-lm"]
+    subprocess.run(
+        ["gcc", *STRICT, "-c", *(path.name for path in folder.glob("*.c"))], cwd=folder, check=True
+    )
+    words = [
+        "g++",
+        "-std=c++17",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-pedantic",
+        "host.cpp",
+        "-o",
+        "host",
+        "-lm",
+    ]
     subprocess.run([*words, *(path.name for path in folder.glob("*.o"))], cwd=folder, check=True)
     q, dq, ddq = states(robot, rng)
-    rows = [" ".join(f"{value:.17g}" for part in state for value in part[::-1]) for state in zip(q, dq, ddq)]
+    rows = [
+        " ".join(f"{value:.17g}" for part in state for value in part[::-1])
+        for state in zip(q, dq, ddq)
+    ]
     numbers = " ".join(map(repr, given["parameters"]))
     words = [str(folder / "host"), given["fingerprint"]]
-    said_by = subprocess.run(words, input="\n".join([numbers, *rows]), capture_output=True, text=True, check=True)
+    said_by = subprocess.run(
+        words, input="\n".join([numbers, *rows]), capture_output=True, text=True, check=True
+    )
     found = np.array([line.split() for line in said_by.stdout.splitlines()], dtype=float)
     memory = drive_states(robot, q) if memory_columns(robot) else None
     close(found[:, : robot.n][:, ::-1], md.inverse_dynamics(robot, q, dq, ddq, memory=memory))
     close(found[:, robot.n :][:, ::-1], md.gravity_torque(robot, q))
 
 
-# ------------------------------------------------------------------ USD, read by OpenUSD's own parser of physics
+# ----------------------------------------------------- USD, read by OpenUSD's own parser of physics
 
 
 def in_usd(path: Path, robot: Robot, motion: tuple[np.ndarray, ...]) -> np.ndarray:
-    """Return the torques of what OpenUSD's parser of UsdPhysics reads, by Pinocchio, with MuJoCo's drive attributes."""
+    """Return the torques of what OpenUSD's parser of UsdPhysics reads, by Pinocchio, with MuJoCo's
+    drive attributes.
+    """
     Usd = pytest.importorskip("pxr.Usd", reason="OpenUSD (pip install usd-core) is not installed")
     pin = pytest.importorskip("pinocchio", reason="Pinocchio (pip install pin) is not installed")
     from pxr import UsdPhysics, UsdValidation
 
     stage = Usd.Stage.Open(str(path))
     known = UsdValidation.ValidationRegistry()
-    names = [each.name for each in known.GetAllValidatorMetadata() if each.name.startswith("usdPhysics")]
+    names = [
+        each.name for each in known.GetAllValidatorMetadata() if each.name.startswith("usdPhysics")
+    ]
     assert len(names) >= 3
-    assert not UsdValidation.ValidationContext(known.GetOrLoadValidatorsByName(names)).Validate(stage)
+    assert not UsdValidation.ValidationContext(known.GetOrLoadValidatorsByName(names)).Validate(
+        stage
+    )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # its successor cannot be called from Python in 26.11
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # its successor cannot be called from Python in 26.11
         found = UsdPhysics.LoadUsdPhysicsFromRange(stage, ["/"])
     assert len(found[UsdPhysics.ObjectType.Articulation][0]) == 1
     _, scenes = found[UsdPhysics.ObjectType.Scene]
@@ -330,7 +420,10 @@ def in_usd(path: Path, robot: Robot, motion: tuple[np.ndarray, ...]) -> np.ndarr
     for kind in (UsdPhysics.ObjectType.RevoluteJoint, UsdPhysics.ObjectType.PrismaticJoint):
         for place, joint in zip(*found.get(kind, ((), ()))):
             joints[str(joint.body1)] = (kind, joint, stage.GetPrimAtPath(place))
-    root = {str(joint.body1): _se3(pin, joint, 0) for joint in found[UsdPhysics.ObjectType.FixedJoint][1]}
+    root = {
+        str(joint.body1): _se3(pin, joint, 0)
+        for joint in found[UsdPhysics.ObjectType.FixedJoint][1]
+    }
     carriers = {path: (0, place) for path, place in root.items()}
     waiting, order, terms = dict(joints), {}, {}
     while waiting:
@@ -340,7 +433,9 @@ def in_usd(path: Path, robot: Robot, motion: tuple[np.ndarray, ...]) -> np.ndarr
             carrier, placed = carriers[str(joint.body0)]
             axis = np.eye(3)["XYZ".index(str(joint.axis)[-1])]
             turns = kind == UsdPhysics.ObjectType.RevoluteJoint
-            model_of = pin.JointModelRevoluteUnaligned if turns else pin.JointModelPrismaticUnaligned
+            model_of = (
+                pin.JointModelRevoluteUnaligned if turns else pin.JointModelPrismaticUnaligned
+            )
             name = prim.GetMetadata("displayName")
             made = model.addJoint(carrier, model_of(axis), placed * _se3(pin, joint, 0), name)
             carriers[path] = (made, _se3(pin, joint, 1).inverse())
@@ -349,12 +444,17 @@ def in_usd(path: Path, robot: Robot, motion: tuple[np.ndarray, ...]) -> np.ndarr
             R = _turned(pin, mass.GetPrincipalAxesAttr().Get())
             inertia = R @ np.diag(np.array(mass.GetDiagonalInertiaAttr().Get(), dtype=float)) @ R.T
             com = np.array(mass.GetCenterOfMassAttr().Get(), dtype=float)
-            model.appendBodyToJoint(made, pin.Inertia(mass.GetMassAttr().Get(), com, inertia), carriers[path][1])
+            model.appendBodyToJoint(
+                made, pin.Inertia(mass.GetMassAttr().Get(), com, inertia), carriers[path][1]
+            )
             names = ("mjc:armature", "mjc:damping", "mjc:frictionloss")
             terms[name] = [prim.GetAttribute(attribute).Get() for attribute in names]
             unit = 180 / np.pi if turns else 1.0
             axis_name = "angular" if turns else "linear"
-            others = {"newton:damping": 1, f"physxJointAxis:{axis_name}:viscousFrictionCoefficient": 1}
+            others = {
+                "newton:damping": 1,
+                f"physxJointAxis:{axis_name}:viscousFrictionCoefficient": 1,
+            }
             others |= {"newton:armature": 0, "physxJoint:armature": 0, "newton:friction": 2}
             for attribute, which in others.items():  # the other schemas say the same
                 value = prim.GetAttribute(attribute).Get() * (unit if which == 1 else 1.0)
@@ -368,7 +468,12 @@ def in_usd(path: Path, robot: Robot, motion: tuple[np.ndarray, ...]) -> np.ndarr
     for row, (q, dq, ddq) in enumerate(zip(*motion)):
         signals = np.empty((3, robot.n))
         signals[:, places] = q, dq, ddq
-        tau[row] = pin.rnea(model, data, *signals)[places] + armature * ddq + damping * dq + dry * np.sign(dq)
+        tau[row] = (
+            pin.rnea(model, data, *signals)[places]
+            + armature * ddq
+            + damping * dq
+            + dry * np.sign(dq)
+        )
     return tau
 
 
@@ -378,15 +483,24 @@ def _turned(pin: Any, value: Any) -> np.ndarray:
 
 def _se3(pin: Any, joint: Any, side: int) -> Any:
     """Return where a joint stands on one of its bodies."""
-    turn, place = getattr(joint, f"localPose{side}Orientation"), getattr(joint, f"localPose{side}Position")
+    turn, place = (
+        getattr(joint, f"localPose{side}Orientation"),
+        getattr(joint, f"localPose{side}Position"),
+    )
     return pin.SE3(_turned(pin, turn), np.array(place, dtype=float))
 
 
 @pytest.mark.parametrize("name", [*CASES, "two_link"])
 def test_usd_physics_holds_the_robot(name, tmp_path) -> None:
-    """Bodies, joints, gravity and drives as OpenUSD's parser reads them, to the 32 bits that UsdPhysics stores."""
+    """Bodies, joints, gravity and drives as OpenUSD's parser reads them, to the 32 bits that
+    UsdPhysics stores.
+    """
     robot, rng = case(name)
-    robot = renamed(robot, [f'{joint.name} "}}\\n' for joint in robot.joints]) if name == "two_link" else robot
+    robot = (
+        renamed(robot, [f'{joint.name} "}}\\n' for joint in robot.joints])
+        if name == "two_link"
+        else robot
+    )
     exported = estimate_of(robot, rng).export(tmp_path, to="usd")
     if any(joint.follows for joint in robot.joints):
         assert "mimic" in missing(exported, "usd")
@@ -394,14 +508,18 @@ def test_usd_physics_holds_the_robot(name, tmp_path) -> None:
     assert set(missing(exported, "usd")) == {"offset", "smoothing width"}
     motion = states(robot, rng)
     wanted = md.inverse_dynamics(said(robot, ["Ia", "Fv", "Fc"]), *motion)
-    np.testing.assert_allclose(in_usd(tmp_path / "robot.usda", robot, motion), wanted, atol=2e-6 * np.abs(wanted).max())
+    np.testing.assert_allclose(
+        in_usd(tmp_path / "robot.usda", robot, motion), wanted, atol=2e-6 * np.abs(wanted).max()
+    )
 
 
-# ------------------------------------------------------------------ checked against what their makers publish
+# -------------------------------------------------------- checked against what their makers publish
 
 ISAAC = "joint_names_expr stiffness damping armature friction dynamic_friction viscous_friction"
 ISAAC = {*ISAAC.split(), "effort_limit_sim", "velocity_limit_sim"}
-"""Fields of isaaclab.actuators.ActuatorBaseCfg, Isaac Lab 2.3 and 3.0 (Isaac Lab itself needs a GPU)."""
+"""Fields of isaaclab.actuators.ActuatorBaseCfg, Isaac Lab 2.3 and 3.0 (Isaac Lab itself needs a
+GPU).
+"""
 
 
 @pytest.mark.parametrize("hostile", ["q1", *HOSTILE[:3], "a.b*"])
@@ -420,18 +538,32 @@ def test_isaac_lab_reads_the_drives(hostile, tmp_path, monkeypatch) -> None:
     assert set(found) <= ISAAC
     names = list(prim_names(robot.joint_names, ["root_joint"]).values())
     for field, symbol in FIELDS.items():
-        values = [value for name in names for pattern, value in found[field].items() if re.fullmatch(pattern, name)]
+        values = [
+            value
+            for name in names
+            for pattern, value in found[field].items()
+            if re.fullmatch(pattern, name)
+        ]
         assert values == [robot.drive_terms(index)[symbol] for index in robot.independent]
-    gained = isaac_actuators(robot, {name: (10.0 + k, 2.0 + k) for k, name in enumerate(robot.joint_names)})
+    gained = isaac_actuators(
+        robot, {name: (10.0 + k, 2.0 + k) for k, name in enumerate(robot.joint_names)}
+    )
     exec(compile(gained, "isaac_lab.py", "exec"), space)  # noqa: S102
     assert list(space["ACTUATORS"]["identified"]["damping"].values()) == [2.0, 3.0]
 
 
 def test_tools_for_franka_and_universal_robots(tmp_path) -> None:
-    """Mass, centre and inertia about it in the flange's frame; keys and orders as the makers publish them."""
+    """Mass, centre and inertia about it in the flange's frame.
+
+    Keys and orders as the makers publish them.
+    """
     rng = np.random.default_rng(4)
     bare = driven("ur10e", rng)
-    body = {"mass": 1.5, "com": [0.01, -0.02, 0.08], "inertia": np.diag([0.004, 0.005, 0.003]) + 1e-4 * (1 - np.eye(3))}
+    body = {
+        "mass": 1.5,
+        "com": [0.01, -0.02, 0.08],
+        "inertia": np.diag([0.004, 0.005, 0.003]) + 1e-4 * (1 - np.eye(3)),
+    }
     flange = Frame("tool0", len(bare.joints) - 1, (Step("tz", 0.1), Step("rx", 0.3)))
     bare = replace(bare, frames=(*bare.frames, flange))
     robot = bare.with_load(parameters=body, link=flange.name)
@@ -447,7 +579,9 @@ def test_tools_for_franka_and_universal_robots(tmp_path) -> None:
     call = re.search(r"set_target_payload\((.*), (\[.*\]), inertia=(\[.*\])\)", script)
     assert float(call[1]) == pytest.approx(1.5)
     np.testing.assert_allclose(json.loads(call[2]), body["com"], atol=1e-9)
-    np.testing.assert_allclose(json.loads(call[3]), [0.004, 0.005, 0.003, 1e-4, 1e-4, 1e-4], atol=1e-9)
+    np.testing.assert_allclose(
+        json.loads(call[3]), [0.004, 0.005, 0.003, 1e-4, 1e-4, 1e-4], atol=1e-9
+    )
     md.Payload(0.0, body).export(tmp_path / "again.json")
     assert json.loads((tmp_path / "again.json").read_text())["mass"] == pytest.approx(1.5)
     with pytest.raises(DescriptionError, match="no body"):
@@ -465,11 +599,16 @@ def test_gains_of_position_control_reach_mujoco(tmp_path) -> None:
     data.qpos[:], data.qvel[:], data.ctrl[:] = [0.1, 0.2], [0.3, 0.4], [7.0, 0.5]
     mujoco.mj_forward(model, data)
     offset = robot.drive_terms(1)["Fo"]  # which MuJoCo's joints have no word for
-    np.testing.assert_allclose(data.qfrc_actuator, [7.0, 50.0 * (0.5 - 0.2) - 3.0 * 0.4 - offset], rtol=1e-12)
+    np.testing.assert_allclose(
+        data.qfrc_actuator, [7.0, 50.0 * (0.5 - 0.2) - 3.0 * 0.4 - offset], rtol=1e-12
+    )
 
 
 def test_simulators_get_the_nearest_consistent_model(tmp_path) -> None:
-    """An estimate that no robot can have: Drake and USD get the nearest one that can exist, with a notice."""
+    """An estimate that no robot can have.
+
+    Drake and USD get the nearest one that can exist, with a notice.
+    """
     rng = np.random.default_rng(6)
     robot = driven("scara", rng)
     estimate = estimate_of(robot, rng, consistent=False)
@@ -490,7 +629,7 @@ URDF = """<robot name="arm"><!-- kept -->
   <transmission name="t"><type>transmission_interface/SimpleTransmission</type><joint name="j"/>
     <actuator name="m"><mechanicalReduction>50</mechanicalReduction></actuator></transmission>
 </robot>
-"""
+"""  # noqa: E501
 
 
 def test_drake_gets_the_robots_own_urdf_without_what_it_warns_of(tmp_path) -> None:

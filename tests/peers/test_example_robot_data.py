@@ -1,4 +1,7 @@
-"""The URDF files of the package example-robot-data: every one that describes a moving robot agrees with Pinocchio."""
+"""The URDF files of the package example-robot-data.
+
+Every one that describes a moving robot agrees with Pinocchio.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,8 @@ from minidyn.model.robot import Robot
 pin = pytest.importorskip("pinocchio", reason="Pinocchio (pip install pin) is not installed")
 Array = NDArray[np.float64]
 
-# What these files lack, not we: no joint, no moving joint, a joint to a link or a mimic of a joint that does not exist.
+# What these files lack, not we: no joint, no moving joint, a joint to a link or a mimic of a joint
+# that does not exist.
 BROKEN = {
     "quadrotor_base.urdf": "no joint",
     "ur3.urdf": "no link",
@@ -45,7 +49,8 @@ ARMS = [
     "finger_edu.urdf",
 ]
 
-ROUNDED = "romeo_laas_small.urdf"  # axes parallel to 1e-8 rad only: angles that were in single precision once
+# axes parallel to 1e-8 rad only: angles that were in single precision once
+ROUNDED = "romeo_laas_small.urdf"
 
 
 def data_files() -> list[Path]:
@@ -96,7 +101,9 @@ def our_placements(robot: Robot, q: dict[str, float]) -> dict[str, Array]:
 
 def tolerance(robot: Robot) -> float:
     """Right angles that the file rounds are exact here; Pinocchio takes them as they stand."""
-    return 3e-4 if any(notice.code.startswith("robot.snapped") for notice in robot.notices) else 1e-8
+    return (
+        3e-4 if any(notice.code.startswith("robot.snapped") for notice in robot.notices) else 1e-8
+    )
 
 
 def compare(robot: Robot, model: pin.Model, q: dict[str, float], within: float) -> None:
@@ -121,14 +128,19 @@ def compare(robot: Robot, model: pin.Model, q: dict[str, float], within: float) 
 
 @needs_data
 def test_the_arms_are_there() -> None:
-    """Releases of the package add and drop files; most of the arms, and the well-known ones, are in all of them."""
+    """Releases of the package add and drop files.
+
+    Most of the arms, and the well-known ones, are in all of them.
+    """
     names = {path.name for path in FILES}
     assert {"panda.urdf", "ur5_robot.urdf", "ur10_robot.urdf", "kinova.urdf"} <= names
     assert len(names & set(ARMS)) >= 10
 
 
 @needs_data
-@pytest.mark.parametrize("path", [p for p in FILES if p.name not in BROKEN], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [p for p in FILES if p.name not in BROKEN], ids=lambda path: path.stem
+)
 def test_masses_centres_inertias_and_placements(path: Path) -> None:
     robot = read_urdf(path)
     model = peer_of(path)
@@ -176,14 +188,15 @@ def test_a_body_seen_from_another_frame_agrees() -> None:
 
 
 @needs_data
-@pytest.mark.parametrize("path", [p for p in FILES if p.name in [*ARMS, ROUNDED]], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [p for p in FILES if p.name in [*ARMS, ROUNDED]], ids=lambda path: path.stem
+)
 def test_methods_agree_on_base_parameters(path: Path) -> None:
     robot = read_urdf(path)
     exact = md.base_parameters(robot)
     rng = np.random.default_rng(0)
     phi = rng.normal(size=len(robot.layout))
     q, dq, ddq = rng.normal(size=(3, 20, robot.n))
-    tau = md.inverse_dynamics(robot, q, dq, ddq, phi)
     for method in ("qr", "svd", "mlc"):
         try:
             base = md.base_parameters(robot, method)
@@ -193,6 +206,13 @@ def test_methods_agree_on_base_parameters(path: Path) -> None:
             continue
         T = md.equivalence(exact, base, tolerance=1e-6 if path.name == ROUNDED else 1e-9)
         assert np.linalg.matrix_rank(T) == exact.rank
-        assert method == "mlc" or (base.kept == exact.kept and not base.notices)
-        again = md.inverse_dynamics(robot, q, dq, ddq, base.lift(base.values(phi)))
-        assert np.abs(again - tau).max() <= 1e-7 * np.abs(tau).max(), method
+        if method != "mlc" and path.name != ROUNDED:  # there columns of equal size are kept
+            assert base.kept == exact.kept
+        assert not [notice for notice in base.notices if notice.level != "info"]
+        understood = base.understood  # the file's special axes but for their rounding
+        tau = md.inverse_dynamics(understood, q, dq, ddq, phi)
+        again = md.inverse_dynamics(understood, q, dq, ddq, base.lift(base.values(phi)))
+        limit = (
+            1e-5 if path.name == ROUNDED else 1e-7
+        )  # special axes are those of the file, rounded
+        assert np.abs(again - tau).max() <= limit * np.abs(tau).max(), method

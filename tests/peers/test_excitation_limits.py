@@ -1,4 +1,7 @@
-"""Designed motions checked again, at 1 kHz and by Pinocchio: no limit is exceeded, on many random robots."""
+"""Designed motions checked again, at 1 kHz and by Pinocchio.
+
+No limit is exceeded, on many random robots.
+"""
 
 from dataclasses import replace
 
@@ -26,7 +29,10 @@ def random_problem(seed):
         if rng.random() < 0.15 or not own:
             lower, upper = -np.inf, np.inf
         return replace(
-            joint, limits=Limits(lower, upper, float(rng.uniform(0.3, 3.0)), float(next(efforts)) if own else np.inf)
+            joint,
+            limits=Limits(
+                lower, upper, float(rng.uniform(0.3, 3.0)), float(next(efforts)) if own else np.inf
+            ),
         )
 
     robot = robot.with_joints(change)
@@ -40,7 +46,10 @@ def random_problem(seed):
         "rotor_inertia": None,
     }
     if rng.random() < 0.5:
-        options["limits"] = {"acceleration": float(rng.uniform(1, 8)), "jerk": float(rng.uniform(10, 80))}
+        options["limits"] = {
+            "acceleration": float(rng.uniform(1, 8)),
+            "jerk": float(rng.uniform(10, 80)),
+        }
     if rng.random() < 0.5:
         options["start"] = [float(rng.uniform(-0.5, 0.5)) for _ in range(robot.n)]
         if rng.random() < 0.5:
@@ -81,4 +90,6 @@ def test_no_limit_is_exceeded_at_1_khz(seed) -> None:
     assert np.abs(last).max() < 1e-9
     if "start" in options:
         np.testing.assert_allclose(q[0], options["start"], atol=1e-9)
-        np.testing.assert_allclose(made.trajectory(duration)[0], options.get("end", options["start"]), atol=1e-9)
+        np.testing.assert_allclose(
+            made.trajectory(duration)[0], options.get("end", options["start"]), atol=1e-9
+        )

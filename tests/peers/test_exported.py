@@ -1,4 +1,7 @@
-"""Exported models in other programs: the URDF in Pinocchio, the MJCF in MuJoCo, with meshes and comments kept."""
+"""Exported models in other programs.
+
+The URDF in Pinocchio, the MJCF in MuJoCo, with meshes and comments kept.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,18 @@ ARM_FILES = {path.name: path for path in FILES if path.name in ARMS}
 
 
 def estimate_from(path: Path, rng: np.random.Generator) -> Estimate:
-    """Return an estimate with other bodies than the file has, and rotor inertia and friction of its own."""
-    robot = md.load(path).with_drives(rotor_inertia=True, friction=("viscous", "coulomb", "offset"), sign_width=0.1)
+    """Return an estimate with other bodies than the file has, and rotor inertia and friction of its
+    own.
+    """
+    robot = md.load(path).with_drives(
+        rotor_inertia=True, friction=("viscous", "coulomb", "offset"), sign_width=0.1
+    )
     robot = filled(robot, rng)
     base = md.base_parameters(robot)
     size = base.rank
-    return Estimate(robot, base, base.values(), np.eye(size), np.ones(robot.n), "wls", True, 1.0, 100)
+    return Estimate(
+        robot, base, base.values(), np.eye(size), np.ones(robot.n), "wls", True, 1.0, 100
+    )
 
 
 def without(robot: Robot, *symbols: str) -> Robot:
@@ -63,13 +72,17 @@ def test_exported_arms_in_pinocchio_and_mujoco(name, tmp_path) -> None:
     new = (tmp_path / "out" / "robot.urdf").read_text()
     for tag in ("<visual", "<collision", "<mesh", "<!--", "<gazebo"):
         assert old.count(tag) == new.count(tag)
-    assert re.findall(r'filename="(package://[^"]*)"', old) == re.findall(r'filename="(package://[^"]*)"', new)
+    assert re.findall(r'filename="(package://[^"]*)"', old) == re.findall(
+        r'filename="(package://[^"]*)"', new
+    )
     if any(joint.follows for joint in robot.joints):
         return  # Pinocchio and MuJoCo treat followers in ways of their own
     if not any(
         notice.code.startswith("robot.snapped") for notice in md.load(ARM_FILES[name]).notices
     ):  # rounded right angles
-        _compare_with_pinocchio(tmp_path / "out" / "robot.urdf", without(robot, "Ia", "Fv", "Fc", "Fo"), motion)
+        _compare_with_pinocchio(
+            tmp_path / "out" / "robot.urdf", without(robot, "Ia", "Fv", "Fc", "Fo"), motion
+        )
     _compare_with_mujoco(tmp_path / "out" / "robot.xml", without(robot, "Fc", "Fo"), motion)
 
 
@@ -86,17 +99,24 @@ def _compare_with_pinocchio(path: Path, robot: Robot, motion: tuple[np.ndarray, 
         found = pin.rnea(model, data, position, speed, acceleration)
         wanted = md.inverse_dynamics(robot, q, dq, ddq)
         np.testing.assert_allclose(
-            [found[joint.idx_v] for joint in joints], wanted, atol=1e-7 * np.abs(wanted).max(), rtol=1e-6
+            [found[joint.idx_v] for joint in joints],
+            wanted,
+            atol=1e-7 * np.abs(wanted).max(),
+            rtol=1e-6,
         )
 
 
 def _compare_with_mujoco(path: Path, robot: Robot, motion: tuple[np.ndarray, ...]) -> None:
     model = mujoco.MjModel.from_xml_path(str(path))
-    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_FRICTIONLOSS | mujoco.mjtDisableBit.mjDSBL_LIMIT
+    model.opt.disableflags |= (
+        mujoco.mjtDisableBit.mjDSBL_FRICTIONLOSS | mujoco.mjtDisableBit.mjDSBL_LIMIT
+    )
     data = mujoco.MjData(model)
     places = [model.joint(name).dofadr[0] for name in robot.joint_names]
     for q, dq, ddq in zip(*motion):
         data.qpos[places], data.qvel[places], data.qacc[places] = q, dq, ddq
         mujoco.mj_inverse(model, data)
         wanted = md.inverse_dynamics(robot, q, dq, ddq)
-        np.testing.assert_allclose(data.qfrc_inverse[places], wanted, atol=1e-8 * np.abs(wanted).max())
+        np.testing.assert_allclose(
+            data.qfrc_inverse[places], wanted, atol=1e-8 * np.abs(wanted).max()
+        )

@@ -1,4 +1,6 @@
-"""One arm written by hand as a table, TOML, URDF and MJCF is one robot, to the eyes of other libraries as well."""
+"""One arm written by hand as a table, TOML, URDF and MJCF is one robot, to the eyes of other
+libraries as well.
+"""
 
 from __future__ import annotations
 
@@ -93,12 +95,18 @@ def as_toml(rows: list[Row]) -> str:
     for index, row in enumerate(rows):
         com = ", ".join(map(repr, row.com.tolist()))
         inertia = ", ".join(map(repr, six(row.inertia)))
-        text += ["[[link]]", f'name = "link{index + 1}"\nmass = {row.mass!r}\ncom = [{com}]\ninertia = [{inertia}]']
+        text += [
+            "[[link]]",
+            f'name = "link{index + 1}"\nmass = {row.mass!r}\ncom = [{com}]\ninertia = [{inertia}]',
+        ]
     return "\n".join(text) + "\n"
 
 
 def origin(row: Row) -> tuple[Array, tuple[float, float, float]]:
-    """The row's placement as a shift and as roll, pitch, yaw: Rx(alpha) Tx(a) Rz(theta) Tz(d) worked out by hand."""
+    """The row's placement as a shift and as roll, pitch, yaw.
+
+    Rx(alpha) Tx(a) Rz(theta) Tz(d) worked out by hand.
+    """
     ca, sa = (round(f(math.radians(row.alpha)), 15) for f in (math.cos, math.sin))
     shift = np.array([row.a, -sa * row.d, ca * row.d])
     ct, st = (round(f(math.radians(row.theta)), 15) for f in (math.cos, math.sin))
@@ -112,7 +120,8 @@ def as_urdf(rows: list[Row]) -> str:
     text = ['<robot name="arm">', '<link name="base"/>']
     for index, row in enumerate(rows):
         entries = " ".join(
-            f'{key}="{v!r}"' for key, v in zip(("ixx", "ixy", "ixz", "iyy", "iyz", "izz"), six(row.inertia))
+            f'{key}="{v!r}"'
+            for key, v in zip(("ixx", "ixy", "ixz", "iyy", "iyz", "izz"), six(row.inertia))
         )
         shift, rpy = origin(row)
         parent = "base" if row.parent == 0 else f"link{row.parent}"
@@ -125,7 +134,7 @@ def as_urdf(rows: list[Row]) -> str:
             <limit lower="{row.lower}" upper="2" effort="{row.effort}"/>
             <dynamics damping="{row.damping}" friction="{row.friction}"/></joint>
           <transmission name="t{index}"><joint name="joint{index + 1}"/><actuator name="m{index}">
-            <mechanicalReduction>{row.gear}</mechanicalReduction></actuator></transmission>""")
+            <mechanicalReduction>{row.gear}</mechanicalReduction></actuator></transmission>""")  # noqa: E501
     return "\n".join([*text, "</robot>"])
 
 
@@ -134,18 +143,22 @@ def as_mjcf(rows: list[Row]) -> str:
         row = rows[index]
         shift, rpy = origin(row)
         xx, xy, xz, yy, yz, zz = six(row.inertia)
-        inner = "".join(body(child) for child in range(len(rows)) if rows[child].parent == index + 1)
+        inner = "".join(
+            body(child) for child in range(len(rows)) if rows[child].parent == index + 1
+        )
         return f"""<body name="link{index + 1}" pos="{words(shift)}" euler="{words(rpy)}">
           <joint name="joint{index + 1}" type="{"slide" if row.slides else "hinge"}" axis="0 0 1"
             range="{row.lower} 2" actuatorfrcrange="{-row.effort} {row.effort}"
             damping="{row.damping}" frictionloss="{row.friction}"/>
           <inertial pos="{words(row.com)}" mass="{row.mass!r}" fullinertia="{words([xx, yy, zz, xy, xz, yz])}"/>
-          {inner}</body>"""
+          {inner}</body>"""  # noqa: E501
 
     bodies = "".join(body(child) for child in range(len(rows)) if rows[child].parent == 0)
-    motors = "".join(f'<motor joint="joint{i + 1}" gear="{row.gear}"/>' for i, row in enumerate(rows))
+    motors = "".join(
+        f'<motor joint="joint{i + 1}" gear="{row.gear}"/>' for i, row in enumerate(rows)
+    )
     return f"""<mujoco model="arm"><compiler angle="radian" eulerseq="XYZ"/><option gravity="0 0 -9.81"/>
-      <worldbody>{bodies}</worldbody><actuator>{motors}</actuator></mujoco>"""
+      <worldbody>{bodies}</worldbody><actuator>{motors}</actuator></mujoco>"""  # noqa: E501
 
 
 def from_table(rows: list[Row]) -> md.Robot:
@@ -171,7 +184,9 @@ def test_four_descriptions_of_one_arm(seed: int, tmp_path: Path) -> None:
     rows = random_rows(rng, int(rng.integers(1, 7)))
     # files sort branches first; number the table's joints the same way
     for index in range(1, len(rows)):
-        rows[index].parent = index if rows[index].parent not in _ancestors(rows, index) else rows[index].parent
+        rows[index].parent = (
+            index if rows[index].parent not in _ancestors(rows, index) else rows[index].parent
+        )
     robots = [from_table(rows)]
     for suffix, write in ((".toml", as_toml), (".urdf", as_urdf), (".xml", as_mjcf)):
         path = tmp_path / f"arm{suffix}"
@@ -191,7 +206,9 @@ def test_four_descriptions_of_one_arm(seed: int, tmp_path: Path) -> None:
         for ours, theirs in zip(first.joints, robot.joints):
             assert ours.parent == theirs.parent
             for value in (0.0, 0.7):
-                assert np.allclose(ours.placement_at(value), theirs.placement_at(value), rtol=0, atol=1e-14)
+                assert np.allclose(
+                    ours.placement_at(value), theirs.placement_at(value), rtol=0, atol=1e-14
+                )
         assert np.allclose(md.inverse_dynamics(robot, q, dq, ddq), torque, rtol=0, atol=1e-11)
 
 
@@ -232,9 +249,14 @@ def test_what_we_write_mujoco_and_pinocchio_read_alike(seed: int, tmp_path: Path
     data = model.createData()
     pin.framesForwardKinematics(model, data, configuration)
     for name, T in ours.items():
-        assert np.allclose(T, data.oMf[model.getFrameId(name, pin.FrameType.BODY)].homogeneous, rtol=0, atol=1e-12)
+        assert np.allclose(
+            T, data.oMf[model.getFrameId(name, pin.FrameType.BODY)].homogeneous, rtol=0, atol=1e-12
+        )
     assert sum(inertia.mass for inertia in model.inertias) == pytest.approx(total, rel=1e-12)
-    com = sum(T[:3] @ [*(link.mass * link.com), link.mass] for T, link in zip(world[1:], robot.links)) / total
+    com = (
+        sum(T[:3] @ [*(link.mass * link.com), link.mass] for T, link in zip(world[1:], robot.links))
+        / total
+    )
     assert np.allclose(pin.centerOfMass(model, data, configuration), com, atol=1e-12)
 
     spec = mujoco.MjSpec.from_file(str(path))

@@ -1,4 +1,7 @@
-"""Dynamics against MuJoCo on random trees: rotor inertia and damping included, other drive terms left out."""
+"""Dynamics against MuJoCo on random trees.
+
+Rotor inertia and damping included, other drive terms left out.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,12 @@ def cases(seed: int) -> tuple[Robot, MujocoRobot, list[tuple[np.ndarray, np.ndar
     robot = robot_of_seed(seed)
     joints = [
         replace(
-            joint, drive=replace(joint.drive, friction=("viscous",) * ("viscous" in joint.drive.friction), coupling=())
+            joint,
+            drive=replace(
+                joint.drive,
+                friction=("viscous",) * ("viscous" in joint.drive.friction),
+                coupling=(),
+            ),
         )
         for joint in robot.joints
     ]  # what MuJoCo has, too
@@ -36,11 +44,16 @@ def cases(seed: int) -> tuple[Robot, MujocoRobot, list[tuple[np.ndarray, np.ndar
 @pytest.mark.parametrize("seed", SEEDS)
 def test_dynamics(seed: int) -> None:
     robot, peer, states = cases(seed)
-    functions = {what: record(robot, what) for what in ("inverse_dynamics", "inertia_matrix", "energy")}
+    functions = {
+        what: record(robot, what) for what in ("inverse_dynamics", "inertia_matrix", "energy")
+    }
     for q, dq, ddq in states:
         tau = evaluate(functions["inverse_dynamics"], q, dq, ddq)
         assert relative_error(tau, peer.inverse_dynamics(q, dq, ddq)) < PRECISE
-        assert relative_error(evaluate(functions["inertia_matrix"], q), peer.inertia_matrix(q)) < PRECISE
+        assert (
+            relative_error(evaluate(functions["inertia_matrix"], q), peer.inertia_matrix(q))
+            < PRECISE
+        )
         assert relative_error(evaluate(functions["energy"], q, dq), peer.energy(q, dq)) < PRECISE
 
 

@@ -1,4 +1,7 @@
-"""Every function against Pinocchio on random trees: joints of all kinds, drives, followers, loads, any gravity."""
+"""Every function against Pinocchio on random trees.
+
+Joints of all kinds, drives, followers, loads, any gravity.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,9 @@ PRECISE = 1e-12
 
 
 @cache
-def cases(seed: int) -> tuple[Robot, PinocchioRobot, list[tuple[np.ndarray, np.ndarray, np.ndarray]]]:
+def cases(
+    seed: int,
+) -> tuple[Robot, PinocchioRobot, list[tuple[np.ndarray, np.ndarray, np.ndarray]]]:
     robot = robot_of_seed(seed)
     q, dq, ddq = random_state(robot, np.random.default_rng(seed), 3)
     return robot, PinocchioRobot(robot), list(zip(q, dq, ddq))
@@ -48,7 +53,9 @@ def test_gravity_torque_and_inertia_matrix(seed: int) -> None:
     robot, peer, states = cases(seed)
     weight = sum(link.mass for link in robot.links) * float(np.linalg.norm(robot.gravity))
     for q, _, _ in states:
-        tau = compute(robot, "gravity_torque", q)  # may cancel to little: rounding is that of the weights at 0.1 m
+        tau = compute(
+            robot, "gravity_torque", q
+        )  # may cancel to little: rounding is that of the weights at 0.1 m
         assert relative_error(tau, peer.gravity_torque(q), scale=max(0.1 * weight, 1e-3)) < PRECISE
         assert relative_error(compute(robot, "inertia_matrix", q), peer.inertia_matrix(q)) < PRECISE
 
@@ -59,7 +66,9 @@ def test_coriolis_matrix(seed: int) -> None:
     function = record(robot, "coriolis_matrix")
     for q, dq, _ in states:
         C = evaluate(function, q, dq)
-        size = float(np.abs(peer.inertia_matrix(q)).max())  # C vanishes for sliding joints, rounding does not
+        size = float(
+            np.abs(peer.inertia_matrix(q)).max()
+        )  # C vanishes for sliding joints, rounding does not
         assert relative_error(C, peer.coriolis_matrix(q, dq), scale=size) < PRECISE
 
 
@@ -96,8 +105,16 @@ def test_kinematics(seed: int) -> None:
     robot, peer, states = cases(seed)
     q = states[0][0]
     for link in {0, len(robot.joints) // 2, len(robot.joints) - 1}:
-        assert relative_error(compute(robot, "forward_kinematics", q, link=link), peer.placement(q, link)) < PRECISE
-        assert relative_error(compute(robot, "jacobian", q, link=link), peer.jacobian(q, link)) < PRECISE
+        assert (
+            relative_error(
+                compute(robot, "forward_kinematics", q, link=link), peer.placement(q, link)
+            )
+            < PRECISE
+        )
+        assert (
+            relative_error(compute(robot, "jacobian", q, link=link), peer.jacobian(q, link))
+            < PRECISE
+        )
 
 
 @pytest.mark.parametrize("seed", COMPILED)
@@ -105,7 +122,10 @@ def test_machine_code_through_the_public_functions(seed: int) -> None:
     robot, peer, _ = cases(seed)
     q, dq, ddq = random_state(robot, np.random.default_rng(seed), 300)
     pairs = [
-        (md.inverse_dynamics(robot, q, dq, ddq), [peer.inverse_dynamics(*state) for state in zip(q, dq, ddq)]),
+        (
+            md.inverse_dynamics(robot, q, dq, ddq),
+            [peer.inverse_dynamics(*state) for state in zip(q, dq, ddq)],
+        ),
         (md.gravity_torque(robot, q), [peer.gravity_torque(one) for one in q]),
         (md.inertia_matrix(robot, q), [peer.inertia_matrix(one) for one in q]),
         (md.energy(robot, q, dq)[0], [peer.energy(*state)[0] for state in zip(q, dq)]),

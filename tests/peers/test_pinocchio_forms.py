@@ -14,7 +14,9 @@ pytest.importorskip("pinocchio")
 
 from pinocchio_model import PinocchioRobot
 
-SEEDS = [seed for seed in range(7000, 7700) if robot_of_seed(seed).n not in (1, 3)][: count(40, 400)]
+SEEDS = [seed for seed in range(7000, 7700) if robot_of_seed(seed).n not in (1, 3)][
+    : count(40, 400)
+]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -1,4 +1,7 @@
-"""Every verb keeps the same promises: help with an example that parses, JSON, one-line errors, exit codes."""
+"""Every verb keeps the same promises.
+
+Help with an example that parses, JSON, one-line errors, exit codes.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,8 @@ from minidyn.simulation.plants import PLANTS
 VERBS = sorted(main.list_commands(None))
 every_verb = pytest.mark.parametrize("verb", VERBS)
 
-# what a verb needs besides --json to do something quick; {folder} holds the files that `files` writes
+# what a verb needs besides --json to do something quick; {folder} holds the files that `files`
+# writes
 QUICK = {
     "robots": "",
     "show": "two_link",
@@ -52,15 +56,24 @@ QUICK = {
     "identify": "{folder}/robot.toml {folder}/log.npz --output {folder}/identified",
     "validate": "{folder}/estimate.json {folder}/log.npz",
     "compare": "{folder}/robot.toml {folder}/log.npz --validate {folder}/other.npz --methods ols",
-    "compare-estimates": "{folder}/estimate.json {folder}/estimate.json --output {folder}/comparison.html",
+    "compare-estimates": "{folder}/estimate.json {folder}/estimate.json --output {folder}/comparison.html",  # noqa: E501
     "payload": "{folder}/estimate.json {folder}/other.npz",
-    "gains": "{folder}/robot.toml {folder}/log.npz {folder}/loaded.npz --mass 3 --output {folder}/gains.toml",
-    "fleet": "{folder}/robot.toml {folder}/log.npz {folder}/other.npz --friction own --output {folder}/fleet",
+    "gains": (
+        "{folder}/robot.toml {folder}/log.npz {folder}/loaded.npz --mass 3 --output "
+        "{folder}/gains.toml"
+    ),
+    "fleet": (
+        "{folder}/robot.toml {folder}/log.npz {folder}/other.npz --friction own --output "
+        "{folder}/fleet"
+    ),
     "report": "{folder}/estimate.json {folder}/other.npz --output {folder}/report.html",
     "watch": "{folder}/estimate.json {folder}/other.npz --output {folder}/observer.c",
     "actuators": "{folder}/robot.toml {folder}/servo.npz --kd 3 --output {folder}/servo.toml",
     "tool": "{folder}/robot.toml {folder}/wrench.npz --output {folder}/compensate.c",
-    "export": "{folder}/estimate.json --to pinocchio --validate {folder}/other.npz --output {folder}/exported",
+    "export": (
+        "{folder}/estimate.json --to pinocchio --validate {folder}/other.npz --output "
+        "{folder}/exported"
+    ),
     "run": "{folder}/study.toml --init --robot two_link",
     "completion": "zsh",
     "example": "ur10 --output {folder}/ur10",
@@ -102,7 +115,8 @@ def examples(command: click.Command) -> list[str]:
     """Return the command lines that a verb's help shows, without redirections."""
     text = " ".join(command.help.split()) if command.help else ""
     return [
-        found.split(" > ")[0].strip() for found in re.findall(r"Example: (minidyn .*?)(?= Example: | Exit |$)", text)
+        found.split(" > ")[0].strip()
+        for found in re.findall(r"Example: (minidyn .*?)(?= Example: | Exit |$)", text)
     ]
 
 
@@ -114,19 +128,29 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     md.save(robot, made / "robot.toml")
     law = md.control.computed_torque(robot, bandwidth=10.0, period=1e-3)
     for seed, name in ((1, "log"), (2, "other")):
-        md.simulate(robot, law, md.trajectory.fourier(robot, seed=seed), 3.0, torque_noise=0.01, seed=seed).save(
-            made / f"{name}.npz"
-        )
+        md.simulate(
+            robot, law, md.trajectory.fourier(robot, seed=seed), 3.0, torque_noise=0.01, seed=seed
+        ).save(made / f"{name}.npz")
     load = md.Payload(0.0, {"mass": 3.0, "com": [0.1, 0.0, 0.0], "inertia": np.zeros((3, 3))})
     path = md.trajectory.fourier(robot, seed=3)
     md.simulate(robot, law, path, 3.0, torque_noise=0.01, payload=load).save(made / "loaded.npz")
     recording = md.read_recording(made / "log.npz", robot)
-    servo = md.Controller("PD", robot, torque=lambda _, q, dq, goal: (60.0 * (goal[0] - q) - 3.0 * dq, {}))
-    held = md.simulate(robot, servo, md.trajectory.fourier(robot, seed=4), 1.0, noise=1e-4).thinned(5)
+    servo = md.Controller(
+        "PD", robot, torque=lambda _, q, dq, goal: (60.0 * (goal[0] - q) - 3.0 * dq, {})
+    )
+    held = md.simulate(robot, servo, md.trajectory.fourier(robot, seed=4), 1.0, noise=1e-4).thinned(
+        5
+    )
     commands = {"q_d": held.telemetry["q_d"]}
-    md.Recording(held.t, held.q, None, joint_names=held.joint_names, telemetry=commands).save(made / "servo.npz")
-    felt = np.random.default_rng(0).normal(size=(len(recording), 6)) + 5.0 * np.sin(recording.q[:, :1])
-    md.Recording(recording.t, recording.q, None, telemetry={"wrench": felt}).save(made / "wrench.npz")
+    md.Recording(held.t, held.q, None, joint_names=held.joint_names, telemetry=commands).save(
+        made / "servo.npz"
+    )
+    felt = np.random.default_rng(0).normal(size=(len(recording), 6)) + 5.0 * np.sin(
+        recording.q[:, :1]
+    )
+    md.Recording(recording.t, recording.q, None, telemetry={"wrench": felt}).save(
+        made / "wrench.npz"
+    )
     md.identify(robot, recording, consistent=False, **OWN).save(made / "estimate.json")
     return made
 
@@ -134,7 +158,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_list_of_verbs_is_whole() -> None:
     assert [name for verbs in LISTED.values() for name in verbs] == main.list_commands(None)
     assert all(command(verb).name == verb for verb in VERBS)
-    assert {"robots", "show", "base", "count", "generate", "plan", "simulate", "casestudy", "identify"} <= set(VERBS)
+    assert {
+        "robots",
+        "show",
+        "base",
+        "count",
+        "generate",
+        "plan",
+        "simulate",
+        "casestudy",
+        "identify",
+    } <= set(VERBS)
     text = run("--help").output
     assert all(re.search(rf"^  {verb} ", text, re.MULTILINE) for verb in VERBS)
 
@@ -185,36 +219,45 @@ def notices_in(content: Any) -> list[dict[str, Any]]:
         return [notice for part in content for notice in notices_in(part)]
     if not isinstance(content, dict):
         return []
-    found = [notice for key, value in content.items() if key.endswith("notices") for notice in value]
+    found = [
+        notice for key, value in content.items() if key.endswith("notices") for notice in value
+    ]
     return found + [notice for value in content.values() for notice in notices_in(value)]
 
 
-def test_notices_are_printed_most_serious_first_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+def test_notices_are_printed_most_serious_first_with_what_to_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     made = [
         Notice("a.b", "info", "a fact"),
         Notice.from_json("an old text"),
-        Notice("c.d", "act", "joint\n1 rests", "Move it."),
-        Notice("c.d", "act", "joint 2 rests", "Move it."),
+        Notice("c.d", "error", "joint\n1 rests", "Move it."),
+        Notice("c.d", "error", "joint 2 rests", "Move it."),
     ]
     print_notices(made, of="fit")
     assert capsys.readouterr().out.splitlines() == [
-        "act: fit: joint\\n1 rests",
-        "act: fit: joint 2 rests",
+        "error: fit: joint\\n1 rests",
+        "error: fit: joint 2 rests",
         "      Move it.",
-        "look: fit: an old text",
+        "warning: fit: an old text",
         "info: fit: a fact",
     ]
 
 
 def test_names_in_a_table_are_not_broken(capsys: pytest.CaptureFixture[str]) -> None:
     numbers = [str(10**12 + k) for k in range(8)]
-    print_table("title", ["joint", *"abcdefgh"], [["shoulder_lift_joint", *numbers]], right=range(1, 9))
+    print_table(
+        "title", ["joint", *"abcdefgh"], [["shoulder_lift_joint", *numbers]], right=range(1, 9)
+    )
     assert "shoulder_lift_joint" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("verb", ["identify", "compare", "simulate", "base", "generate"])
 def test_defaults_are_those_of_the_library(verb: str) -> None:
-    """A verb passes on what was given alone: the options that are keywords of a library function have no default."""
+    """A verb passes on what was given alone.
+
+    The options that are keywords of a library function have no default.
+    """
     library = {
         "identify": [md.identify],
         "compare": [md.compare],
@@ -229,12 +272,16 @@ def test_defaults_are_those_of_the_library(verb: str) -> None:
             parameter = signature(function).parameters.get(str(option.name))
             if isinstance(option, click.Option) and parameter is not None and not option.multiple:
                 assert passed[str(option.name)] is None, option.name
-                if parameter.default not in (None, (), parameter.empty) and not isinstance(parameter.default, bool):
+                if parameter.default not in (None, (), parameter.empty) and not isinstance(
+                    parameter.default, bool
+                ):
                     assert option.show_default == str(parameter.default)
 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in WITHOUT_INPUT])
-def test_wrong_input_is_one_line_and_exit_code_two(verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_input_is_one_line_and_exit_code_two(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     words = shlex.split(WRONG.get(verb, ""))
     if not words:
@@ -308,14 +355,17 @@ def test_exit_codes_stand_in_one_table_that_help_and_documentation_show() -> Non
     for code in Exit:
         assert f"| {code.value} | {code.meaning} |" in page
         assert f"{code.value} {code.meaning}" in shown
-    # 1, 2 and 130 are reached by the tests around this one, 3 in test_verdict_everywhere.py, 4 in test_executors.py
+    # 1, 2 and 130 are reached by the tests around this one, 3 in test_verdict_everywhere.py, 4 in
+    # test_executors.py
     assert run("robots").exit_code == Exit.DONE
     assert run("show", "no_such_robot").exit_code == Exit.WRONG_INPUT
 
 
 def test_files_that_cannot_be_written_are_exit_code_two(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    result = run("simulate", "two_link", "--duration", "0.01", "--output", str(tmp_path / "file" / "run.npz"))
+    result = run(
+        "simulate", "two_link", "--duration", "0.01", "--output", str(tmp_path / "file" / "run.npz")
+    )
     assert result.exit_code == 2
     assert len([line for line in result.stderr.splitlines() if line.startswith("error: ")]) == 1
 
@@ -330,7 +380,9 @@ def test_files_that_cannot_be_written_are_exit_code_two(tmp_path: Path) -> None:
         "simulate {robot} --duration 0.1",
     ],
 )
-def test_robots_that_are_not_built_in(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_robots_that_are_not_built_in(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     md.save(md.load("ur10"), tmp_path / "mine.urdf")
     line = words if "{robot}" in words else words + " {robot}"
@@ -344,14 +396,17 @@ def test_completion_scripts(shell: str) -> None:
     script = run("completion", shell).output
     assert f"_MINIDYN_COMPLETE={shell}_complete" in script
     words = {"COMP_WORDS": "minidyn base p", "COMP_CWORD": "2" if shell != "fish" else "p"}
-    answer = CliRunner().invoke(main, [], env={"_MINIDYN_COMPLETE": f"{shell}_complete", **words}, prog_name="minidyn")
+    answer = CliRunner().invoke(
+        main, [], env={"_MINIDYN_COMPLETE": f"{shell}_complete", **words}, prog_name="minidyn"
+    )
     assert "puma560" in answer.output
     assert "ur10e" not in answer.output
 
 
 def test_help_is_quick_and_loads_no_heavy_library() -> None:
     code = (
-        "import sys; from minidyn.app.cli.main import main; main(['--help'], standalone_mode=False);"
+        "import sys; from minidyn.app.cli.main import main; main(['--help'], "
+        "standalone_mode=False);"
         "print([m for m in ('numpy', 'scipy', 'rich', 'mujoco') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -402,7 +457,13 @@ def test_help_reads_the_library_without_importing_it() -> None:
     """Defaults and words that options show are those of the functions and tables they name."""
     seen = []
     for module, names in {
-        "identification.identify:identify": ("method", "friction", "rotor_inertia", "consistent", "prior"),
+        "identification.identify:identify": (
+            "method",
+            "friction",
+            "rotor_inertia",
+            "consistent",
+            "prior",
+        ),
         "base.base_parameters:base_parameters": ("method", "model", "seed"),
         "simulation.named_laws:simulated": ("controller", "duration", "dt", "seed"),
         "simulation.named_laws:named_law": ("bandwidth", "gain", "adaptation", "model_error"),
@@ -417,9 +478,14 @@ def test_help_reads_the_library_without_importing_it() -> None:
     assert len(seen) == 21
     assert list(constant("identification.estimators.methods", "DESCRIPTIONS")) == list(METHODS)
     assert list(constant("dynamics.record", "WHAT")) == list(WHAT)
-    assert constant("base.rows", "MODELS") == {name: model.description for name, model in MODELS.items()}
+    assert constant("base.rows", "MODELS") == {
+        name: model.description for name, model in MODELS.items()
+    }
     assert ("c", *constant("dynamics.sources", "PRINTERS"), "llvm") == TARGETS
-    assert (constant("simulation.named_laws", "LAWS"), constant("simulation.plants", "PLANTS")) == (LAWS, PLANTS)
+    assert (constant("simulation.named_laws", "LAWS"), constant("simulation.plants", "PLANTS")) == (
+        LAWS,
+        PLANTS,
+    )
 
 
 @every_verb
@@ -431,5 +497,7 @@ from minidyn.app.cli.main import main
 main([{verb!r}, "--help"], standalone_mode=False)
 print([name for name in ("numpy", "rich", "minidyn.model.robot") if name in sys.modules])
 """
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert result.stdout.splitlines()[-1] == "[]"

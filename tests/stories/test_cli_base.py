@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from click.testing import CliRunner, Result
 
 import minidyn as md
 from minidyn.app.cli.main import main
+from minidyn.model.geometry import Step, inverse_steps
 
 
 def run(*arguments: str) -> Result:
@@ -38,9 +40,16 @@ def test_json(method: str, model: str) -> None:
         return
     first = data["relations"][0]
     assert first["name"] == "ZZR1"
-    assert first["terms"][4] == {"parameter": "MZ3", "coefficient": "2 R3", "value": pytest.approx(0.4)}
+    assert first["terms"][4] == {
+        "parameter": "MZ3",
+        "coefficient": "2 R3",
+        "value": pytest.approx(0.4),
+    }
     assert data["values"][0] == pytest.approx(5.01856)
-    assert result.output == run("puma560", "--method", method, "--model", model, "--format", "json").output
+    assert (
+        result.output
+        == run("puma560", "--method", method, "--model", model, "--format", "json").output
+    )
 
 
 def test_markdown_and_latex_are_what_the_library_gives() -> None:
@@ -60,7 +69,11 @@ def test_questions_of_structure() -> None:
 
 
 def test_the_rule_and_its_options() -> None:
-    found = json.loads(run("puma560", "--method", "mlc", "--version", "1992", "--model", "gravity", "--json").output)
+    found = json.loads(
+        run(
+            "puma560", "--method", "mlc", "--version", "1992", "--model", "gravity", "--json"
+        ).output
+    )
     assert (found["model"], found["structure"]["version"]) == ("gravity", "1992")
     assert "k2x" in found["names"]
     assert all(name in run("--help").output for name in ("exact", "qr", "svd", "mlc", "rules+qr"))
@@ -104,3 +117,41 @@ def test_robot_with_unknown_parameters_and_hostile_names(tmp_path: Path) -> None
     assert "value" not in run(str(path)).output.splitlines()[2]
     assert json.loads(run(str(path), "--json").output)["values"] is None
     assert "[red]x[/red]" in run(str(path)).output  # shown, not obeyed
+
+
+def test_a_file_with_rounded_numbers(tmp_path: Path) -> None:
+    """Relations, counts, code and plans are of the arm that the rounded file means."""
+    file = tmp_path / "arm.urdf"
+    arm = md.Robot.from_mdh("RRR", [0, 0, 0], [0, 0.41, 0.3])
+    inertial = [1e-2, 0, 0, 1e-2, 0, 1e-2, 0.1, 0, 0, 1.0] * 3
+    turn = (Step("rz", 0.3), Step("ry", 0.7), Step("rx", 1.1))
+    first, *others = arm.joints
+    back = inverse_steps(turn)
+    others = [replace(each, before=(*back, *each.before), after=turn) for each in others]
+    arm = replace(arm, joints=(replace(first, after=turn), *others), name="arm")
+    md.save(arm.with_parameters(inertial), file)
+    exact = file.read_text()
+    file.write_text(re.sub(r"-?\d+\.\d{7,}", lambda number: f"{float(number[0]):.6f}", exact))
+    for beside in tmp_path.glob("*.toml"):
+        beside.unlink()
+
+    def shown(*arguments: str) -> str:
+        result = CliRunner().invoke(main, [*arguments])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    text = shown("base", str(file))
+    assert "30 = 7 base" in text
+    assert "check at random states: relations hold to" in text
+    data = json.loads(shown("base", str(file), "--json"))
+    assert data["check"]["relations"] <= 1e-9 < data["check"]["geometry"] < 1e-4
+    meant, written = (
+        json.loads(shown("count", str(file), "inverse_dynamics", "--base", "--json", *options))
+        for options in ((), ("--tolerance", "0"))
+    )
+    assert meant["inverse_dynamics"]["mul"] < written["inverse_dynamics"]["mul"]
+    folder = ["--output", str(tmp_path)]
+    shown("generate", str(file), "inverse_dynamics", "--base", *folder)
+    shown("generate", str(file), "inverse_dynamics", "--base", "--tolerance", "0", *folder)
+    plan = json.loads(shown("plan", str(file), "--friction", "none", "--json"))
+    assert plan

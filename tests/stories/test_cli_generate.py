@@ -1,4 +1,7 @@
-"""`minidyn generate` and `minidyn count` from the outside: files, formats, wrong requests, hostile names."""
+"""`minidyn generate` and `minidyn count` from the outside.
+
+Files, formats, wrong requests, hostile names.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,9 @@ def test_generated_c_computes_what_the_library_computes(tmp_path: Path) -> None:
     paths = [Path(line) for line in result.stdout.splitlines()]
     assert [path.name for path in paths] == ["ur10e_inverse_dynamics.h", "ur10e_inverse_dynamics.c"]
     assert re.search(r"\d+ mul, \d+ add", result.stderr)
-    subprocess.run(["gcc", *STRICT, "-shared", "-fPIC", paths[1], "-o", tmp_path / "it.so", "-lm"], check=True)
+    subprocess.run(
+        ["gcc", *STRICT, "-shared", "-fPIC", paths[1], "-o", tmp_path / "it.so", "-lm"], check=True
+    )
     state = np.random.default_rng(1).normal(size=(3, 6))
     tau = np.zeros(6)
     pointers = [array.ctypes.data_as(ctypes.POINTER(ctypes.c_double)) for array in (*state, tau)]
@@ -40,7 +45,11 @@ def test_generated_c_computes_what_the_library_computes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("target", "name"),
-    [("python", "scara_regressor.py"), ("jax", "scara_regressor_jax.py"), ("llvm", "scara_regressor.ll")],
+    [
+        ("python", "scara_regressor.py"),
+        ("jax", "scara_regressor_jax.py"),
+        ("llvm", "scara_regressor.ll"),
+    ],
 )
 def test_other_targets(target: str, name: str, tmp_path: Path) -> None:
     result = run("generate", "scara", "regressor", "--target", target, "--output", tmp_path)
@@ -54,19 +63,27 @@ def test_other_targets(target: str, name: str, tmp_path: Path) -> None:
         scope: dict[str, object] = {}
         exec(text, scope)  # noqa: S102
         state = np.random.default_rng(2).normal(size=(3, md.load("scara").n))
-        np.testing.assert_allclose(scope["regressor"](*state), md.regressor(md.load("scara"), *state), atol=1e-12)
+        np.testing.assert_allclose(
+            scope["regressor"](*state), md.regressor(md.load("scara"), *state), atol=1e-12
+        )
 
 
 def run_again(target: str, folder: Path, path: Path) -> str:
     """Overwrite the file and return what it holds."""
     path.write_text(path.read_text(encoding="ascii") + "old")
-    assert run("generate", "scara", "regressor", "--target", target, "--output", folder).exit_code == 0
+    assert (
+        run("generate", "scara", "regressor", "--target", target, "--output", folder).exit_code == 0
+    )
     return path.read_text(encoding="ascii")
 
 
 def test_parameters_as_an_argument(tmp_path: Path) -> None:
-    assert run("generate", "hpr", "inertia_matrix", "--output", tmp_path).exit_code == 2  # hpr has no values
-    result = run("generate", "hpr", "inertia_matrix", "--parameters", "argument", "--output", tmp_path)
+    assert (
+        run("generate", "hpr", "inertia_matrix", "--output", tmp_path).exit_code == 2
+    )  # hpr has no values
+    result = run(
+        "generate", "hpr", "inertia_matrix", "--parameters", "argument", "--output", tmp_path
+    )
     assert result.exit_code == 0, result.output
     size = len(md.load("hpr").layout)
     assert f"const double parameters[{size}]" in (tmp_path / "hpr_inertia_matrix.h").read_text()
@@ -112,7 +129,8 @@ def test_counts_of_one_function() -> None:
     assert data == {"inertia_matrix": md.compile(md.load("panda"), "inertia_matrix").counts}
     text = run("count", "panda", "inertia_matrix").stdout
     assert re.search(
-        rf"inertia_matrix\s+{data['inertia_matrix']['mul']}\s+{data['inertia_matrix']['add']}\s+0\s+6", text
+        rf"inertia_matrix\s+{data['inertia_matrix']['mul']}\s+{data['inertia_matrix']['add']}\s+0\s+6",
+        text,
     )
 
 
@@ -129,8 +147,12 @@ def test_counts_of_all_functions() -> None:
     assert known.stderr == ""
 
 
-@pytest.mark.parametrize("name", ["../../escaped", '*/ system("x") /*', "a\nb\x1b[31m", "関節 🦾", "x" * 3000, "con"])
-def test_hostile_names_neither_escape_the_folder_nor_reach_the_terminal(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name", ["../../escaped", '*/ system("x") /*', "a\nb\x1b[31m", "関節 🦾", "x" * 3000, "con"]
+)
+def test_hostile_names_neither_escape_the_folder_nor_reach_the_terminal(
+    name: str, tmp_path: Path
+) -> None:
     robot = md.load("two_link")
     joints = tuple(replace(joint, name=f"{name}{k}") for k, joint in enumerate(robot.joints))
     path = tmp_path / "robot.toml"
@@ -140,6 +162,9 @@ def test_hostile_names_neither_escape_the_folder_nor_reach_the_terminal(name: st
         result = run("generate", path, "inertia_matrix", "--target", target, "--output", folder)
         assert result.exit_code == 0, result.output
         assert "\x1b" not in result.output
-    assert all(re.fullmatch(r"[A-Za-z]\w*_inertia_matrix\.(c|h|py)", made.name) for made in folder.iterdir())
+    assert all(
+        re.fullmatch(r"[A-Za-z]\w*_inertia_matrix\.(c|h|py)", made.name)
+        for made in folder.iterdir()
+    )
     assert len(list(folder.iterdir())) == 3
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "robot.toml"]

@@ -1,4 +1,7 @@
-"""The command line: robots are listed and shown, errors are one line, foreign text cannot play tricks."""
+"""The command line.
+
+Robots are listed and shown, errors are one line, foreign text cannot play tricks.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,11 @@ import minidyn as md
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "minidyn", *arguments], capture_output=True, text=True, check=False, encoding="utf-8"
+        [sys.executable, "-m", "minidyn", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        encoding="utf-8",
     )
 
 
@@ -33,7 +40,13 @@ def test_robots_are_listed() -> None:
     assert {row["name"]: row["parameters"] for row in rows}["hpr"] == 77
 
 
-WIDE = {"gen3": 139, "panda_hand": 130, "so101": 142, "ur5e": 127, "z1": 130}  # robots with long names or many digits
+WIDE = {
+    "gen3": 139,
+    "panda_hand": 130,
+    "so101": 142,
+    "ur5e": 127,
+    "z1": 130,
+}  # robots with long names or many digits
 
 
 @pytest.mark.parametrize("name", md.robots())
@@ -44,12 +57,21 @@ def test_every_robot_is_shown(name: str) -> None:
     for word in (name, *robot.link_names, *(joint.name for joint in robot.joints)):
         assert word in done.stdout
     assert "\x1b" not in done.stdout  # colours only on terminals
-    assert max(map(len, done.stdout.splitlines())) <= WIDE.get(name, 124)  # ten numbers and a name, none broken
+    assert max(map(len, done.stdout.splitlines())) <= WIDE.get(
+        name, 124
+    )  # ten numbers and a name, none broken
 
 
 def test_show_tells_what_matters() -> None:
     text = run("show", "puma560").stdout
-    for word in ("D3 = 0.5", "Ia2 = 4.5", "Table III", "triangle inequality", "Modified Denavit-Hartenberg", "-9.81"):
+    for word in (
+        "D3 = 0.5",
+        "Ia2 = 4.5",
+        "Table III",
+        "triangle inequality",
+        "Modified Denavit-Hartenberg",
+        "-9.81",
+    ):
         assert word in text
     text = run("show", "hpr").stdout
     for word in ("parallelogram", "joint3 - joint4", "assumed", "all unknown"):
@@ -75,8 +97,12 @@ def test_json_holds_everything(name: str) -> None:
     assert tuple(data["parameters"]) == robot.parameter_names
     values = [None if math.isnan(value) else value for value in robot.parameters]
     assert list(data["parameters"].values()) == values
-    assert [link["realizable"] for link in data["links"]] == [link.realizability.realizable for link in robot.links]
-    assert [joint["placement"] for joint in data["joints"]] == [joint.placement.tolist() for joint in robot.joints]
+    assert [link["realizable"] for link in data["links"]] == [
+        link.realizability.realizable for link in robot.links
+    ]
+    assert [joint["placement"] for joint in data["joints"]] == [
+        joint.placement.tolist() for joint in robot.joints
+    ]
     assert len(data["loops"]) == len(robot.loops)
 
 
@@ -90,15 +116,18 @@ def test_errors_are_one_line_and_code_2(tmp_path: Path) -> None:
     done = run("show", "pandaa")
     assert done.returncode == 2
     assert done.stdout == ""
-    assert (
-        done.stderr
-        == "error: unknown robot 'pandaa'; did you mean 'panda' or 'panda_hand'? (and there is no file 'pandaa')\n"
+    assert done.stderr == (
+        "error: unknown robot 'pandaa'; did you mean 'panda' or 'panda_hand'? (and there is "
+        "no file 'pandaa')\n"
     )
     path = tmp_path / "robot.toml"
     path.write_text("[[joint]]\nalfa = 3\n")
     done = run("show", str(path))
     assert done.returncode == 2
-    assert done.stderr == f"error: {path}:2: joint 1 has an unknown key 'alfa'; did you mean 'alpha'?\n"
+    assert (
+        done.stderr
+        == f"error: {path}:2: joint 1 has an unknown key 'alfa'; did you mean 'alpha'?\n"
+    )
     assert run("show").returncode == 2
     assert run("shw", "panda").returncode == 2
 
@@ -116,8 +145,13 @@ def test_foreign_text_plays_no_tricks(tmp_path: Path) -> None:
     assert "[red]x[/red] \\x1b[31mred\\x07" in done.stdout
     assert "[link=http://x]y\\u202e\\n" in done.stdout
     assert "a\\nb[blink]" in done.stdout
-    assert no_constants(run("show", str(path), "--json").stdout)["name"] == "[red]x[/red] \x1b[31mred\x07"
-    path.write_text('[[joint]]\nname = "\\u001b]0;title\\u0007"\n[[joint]]\nname = "\\u001b]0;title\\u0007"\n')
+    assert (
+        no_constants(run("show", str(path), "--json").stdout)["name"]
+        == "[red]x[/red] \x1b[31mred\x07"
+    )
+    path.write_text(
+        '[[joint]]\nname = "\\u001b]0;title\\u0007"\n[[joint]]\nname = "\\u001b]0;title\\u0007"\n'
+    )
     done = run("show", str(path))
     assert done.returncode == 2
     assert not {"\x1b", "\x07"} & set(done.stderr)
@@ -127,10 +161,14 @@ def test_numbers_are_not_broken_over_lines(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     bodies = 1e-3 * rng.normal(size=(3, 10))
     robot = md.Robot.from_mdh("RRR", parameters=bodies.ravel(), name="tiny")
-    robot = dataclasses.replace(robot, link_names=tuple(f"a_link_with_a_long_name_{k}" for k in range(3)))
+    robot = dataclasses.replace(
+        robot, link_names=tuple(f"a_link_with_a_long_name_{k}" for k in range(3))
+    )
     path = tmp_path / "tiny.toml"
     md.save(robot, path)
     shown = run("show", str(path)).stdout
     for value, name in zip(bodies, robot.link_names):
-        row = next(line for line in shown.splitlines() if line.split()[1:2] == [name] and "." in line)
+        row = next(
+            line for line in shown.splitlines() if line.split()[1:2] == [name] and "." in line
+        )
         assert row.split()[2:] == [f"{number:.4g}" for number in value]

@@ -18,7 +18,9 @@ from report_cases import hostile_estimate, small_estimate, small_runs
 
 
 def changed(name: str, by: float) -> md.Estimate:
-    """The small estimate with one standard parameter moved, in its robot and in its base parameters."""
+    """The small estimate with one standard parameter moved, in its robot and in its base
+    parameters.
+    """
     estimate = small_estimate()
     values = estimate.robot.parameters.copy()
     values[estimate.robot.layout.index(name)] += by
@@ -60,7 +62,9 @@ def test_other_friction_terms_are_compared_as_far_as_they_are_the_same() -> None
 
 
 def test_combinations_that_are_not_the_same_are_not_said_to_be_missing() -> None:
-    """Without rotor inertias the second estimate combines other parameters under some of the first one's names."""
+    """Without rotor inertias the second estimate combines other parameters under some of the first
+    one's names.
+    """
     fit, _ = small_runs()
     bare = md.identify("two_link", fit, friction=(), rotor_inertia=False)
     both = md.compare_estimates(small_estimate(), bare)
@@ -68,7 +72,9 @@ def test_combinations_that_are_not_the_same_are_not_said_to_be_missing() -> None
     assert mixed
     *missing, last = both.not_comparable
     assert all(name in last for name in mixed)
-    assert not any(name in sentence.split(": ")[1].split(", ") for name in mixed for sentence in missing)
+    assert not any(
+        name in sentence.split(": ")[1].split(", ") for name in mixed for sentence in missing
+    )
     assert md.compare_estimates(small_estimate(), small_estimate()).not_comparable == ()
 
 
@@ -95,7 +101,9 @@ def test_the_verb(tmp_path: Path) -> None:
     assert "http" not in text.replace("http-equiv", "")
     result = CliRunner().invoke(main, ["compare-estimates", *files, "--json"])
     assert json.loads(result.stdout)["different"] == ["Fv2"]
-    result = CliRunner().invoke(main, ["compare-estimates", *files, "--output", str(tmp_path / "both.pdf")])
+    result = CliRunner().invoke(
+        main, ["compare-estimates", *files, "--output", str(tmp_path / "both.pdf")]
+    )
     assert result.exit_code == 2
     assert ".html" in result.output
 
@@ -104,7 +112,9 @@ def test_the_verb(tmp_path: Path) -> None:
 def test_the_page_runs_in_a_browser(tmp_path: Path) -> None:
     estimate = hostile_estimate()[0]
     values = 1.1 * estimate.robot.parameters
-    other = replace(estimate, robot=estimate.robot.with_parameters(values), beta=estimate.base.values(values))
+    other = replace(
+        estimate, robot=estimate.robot.with_parameters(values), beta=estimate.base.values(values)
+    )
     page = md.compare_estimates(estimate, other).report(tmp_path / "c.html")
     with Browser(tmp_path / "profile") as browser:
         for width, dark in ((1280, False), (1280, True), (390, False)):

@@ -1,4 +1,7 @@
-"""The comparison with other tools: what the page says of its tables is true of them; missing tools are left out."""
+"""The comparison with other tools: what the page says of its tables is true of them.
+
+Missing tools are left out.
+"""
 
 import importlib
 import re
@@ -17,7 +20,10 @@ def rows() -> list[list[str]]:
     page = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")
     found = re.search(r"<!-- peers: begin -->(.*)<!-- peers: end -->", page, re.DOTALL)
     assert found
-    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in found.group(1).splitlines()]
+    table = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in found.group(1).splitlines()
+    ]
     return [cells for cells in table if len(cells) == 6 and cells[4].endswith("%")]
 
 
@@ -30,8 +36,15 @@ def test_every_tool_of_the_script_is_in_the_table(script: ModuleType) -> None:
 
 
 def test_what_is_said_of_the_table_is_true() -> None:
-    """Least squares with a plain sign is the same in every tool; the width and the terms of friction are the gain."""
-    least = [error(c) for c in rows() if c[0].startswith("Pinocchio") or "wls=True" in c[1] or "sign_width=0" in c[1]]
+    """Least squares with a plain sign is the same in every tool.
+
+    The width and the terms of friction are the gain.
+    """
+    least = [
+        error(c)
+        for c in rows()
+        if c[0].startswith("Pinocchio") or "wls=True" in c[1] or "sign_width=0" in c[1]
+    ]
     assert len(least) >= 5
     assert max(least) < 1.06 * min(least)
     ours = {c[1].split(":")[0]: error(c) for c in rows() if c[0] == "minidyn"}
@@ -46,7 +59,10 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
 
 def test_a_missing_tool_is_left_out_and_never_written(
-    script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    script: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     page = tmp_path / "comparison.md"
     page.write_text("<!-- peers: begin -->old<!-- peers: end -->")
@@ -55,7 +71,10 @@ def test_a_missing_tool_is_left_out_and_never_written(
     monkeypatch.setattr(script, "ur10", lambda: None)
     monkeypatch.setattr(script, "base_table", lambda: "")
     row = script.Row("here", "default", 58, True, 0.0592, 1.7)
-    here, gone = (lambda log: [row], ("minidyn",)), (lambda log: 1 / 0, ("minidyn", "no_such_tool.inside"))
+    here, gone = (
+        (lambda log: [row], ("minidyn",)),
+        (lambda log: 1 / 0, ("minidyn", "no_such_tool.inside")),
+    )
     monkeypatch.setattr(script, "CONTESTANTS", {"here": here, "gone": gone})
     monkeypatch.setattr(sys, "argv", ["peers_identification.py", "--docs"])
     with pytest.raises(SystemExit, match="not written without gone"):

@@ -41,11 +41,15 @@ def test_what_it_writes_is_what_it_says(done: tuple[Path, str]) -> None:
     other = md.read_recording(folder / "logs" / "other.csv", estimate.robot)
     test = md.validate(estimate, other)
     assert test.relative_error < 0.05
-    assert f"{100 * test.relative_error:.1f}".replace(".0", "") in (folder / "report.html").read_text()
+    assert (
+        f"{100 * test.relative_error:.1f}".replace(".0", "") in (folder / "report.html").read_text()
+    )
     prepared = md.prepare(estimate.robot, other)
     for name in ("robot.toml", "robot.urdf", "robot.xml"):
         again = md.load(folder / "model" / name)
-        tau = md.inverse_dynamics(again, prepared.q, np.asarray(prepared.dq), np.asarray(prepared.ddq))
+        tau = md.inverse_dynamics(
+            again, prepared.q, np.asarray(prepared.dq), np.asarray(prepared.ddq)
+        )
         assert np.allclose(tau, estimate.predict(prepared), rtol=1e-6, atol=1e-6), name
     assert {"model.c", "model.h"} <= {path.name for path in (folder / "model").iterdir()}
 

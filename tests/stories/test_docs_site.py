@@ -1,4 +1,7 @@
-"""The documentation site: builds without a warning, needs nothing from elsewhere, leaves no page and no name out."""
+"""The documentation site.
+
+Builds without a warning, needs nothing from elsewhere, leaves no page and no name out.
+"""
 
 from __future__ import annotations
 
@@ -56,11 +59,16 @@ def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
         for target in _SOURCE.findall(page.read_text(encoding="utf-8")):
             assert not re.match(r"(?:https?:)?//", target), f"{page.name}: {target}"
     for sheet in site.rglob("*.css"):
-        assert not re.search(r"url\(['\"]?(?:https?:)?//|@import", sheet.read_text(encoding="utf-8")), sheet.name
+        assert not re.search(
+            r"url\(['\"]?(?:https?:)?//|@import", sheet.read_text(encoding="utf-8")
+        ), sheet.name
 
 
 def test_links_lead_somewhere(site: Path) -> None:
-    pages = {page.relative_to(site).as_posix(): page.read_text(encoding="utf-8") for page in site.rglob("*.html")}
+    pages = {
+        page.relative_to(site).as_posix(): page.read_text(encoding="utf-8")
+        for page in site.rglob("*.html")
+    }
     anchors = {name: set(re.findall(r'\bid="([^"]+)"', text)) for name, text in pages.items()}
     checked = 0
     for name, text in pages.items():
@@ -68,7 +76,11 @@ def test_links_lead_somewhere(site: Path) -> None:
             place, _, anchor = html.unescape(target).partition("#")
             if re.match(r"\w+:|//", place):
                 continue
-            goal = posixpath.normpath(posixpath.join(posixpath.dirname(name), unquote(place))) if place else name
+            goal = (
+                posixpath.normpath(posixpath.join(posixpath.dirname(name), unquote(place)))
+                if place
+                else name
+            )
             goal = "index.html" if goal == "." else goal
             assert goal in pages or (site / goal).is_file(), f"{name}: {target}"
             if anchor and anchor != "__skip" and goal in pages:
@@ -98,15 +110,22 @@ def test_nothing_in_a_docstring_or_page_is_taken_for_a_tag() -> None:
     for name in md._WHERE:
         value = getattr(md, name)
         members = vars(value).items() if isinstance(value, type) else ()
-        texts |= {f"md.{name}.{key}": one.__doc__ or "" for key, one in members if not key.startswith("_")}
+        texts |= {
+            f"md.{name}.{key}": one.__doc__ or "" for key, one in members if not key.startswith("_")
+        }
     for page in sorted(DOCS.rglob("*.md")):
         body = re.sub(
-            r"^```.*?^```$|^(?: {4}|\t).*$|<!--.*?-->", "", page.read_text(encoding="utf-8"), flags=re.M | re.S
+            r"^```.*?^```$|^(?: {4}|\t).*$|<!--.*?-->",
+            "",
+            page.read_text(encoding="utf-8"),
+            flags=re.M | re.S,
         )
         texts[page.name] = body
     for name, text in texts.items():
         plain = re.sub(r"`+[^`]*`+", "", text)
-        assert not re.search(r"<[a-zA-Z/]", plain), f"{name}: {re.findall(r'<[a-zA-Z/][^>]{0,20}', plain)}"
+        assert not re.search(r"<[a-zA-Z/]", plain), (
+            f"{name}: {re.findall(r'<[a-zA-Z/][^>]{0,20}', plain)}"
+        )
 
 
 def test_every_page_says_which_version_it_is_of(site: Path) -> None:
@@ -126,13 +145,17 @@ def test_search_works_from_the_file_system(site: Path, tmp_path: Path, start: st
         )
         found: list[str] = []
         for _ in range(100):
-            found = browser.evaluate("[...document.querySelectorAll('.md-search-result__link')].map(a => a.href)")
+            found = browser.evaluate(
+                "[...document.querySelectorAll('.md-search-result__link')].map(a => a.href)"
+            )
             if found:
                 break
             time.sleep(0.1)
         assert found, browser.complaints()
         assert all(link.startswith("file://") for link in found)
-        assert [text for text in browser.complaints() if not re.match("request: (file|data):", text)] == []
+        assert [
+            text for text in browser.complaints() if not re.match("request: (file|data):", text)
+        ] == []
 
 
 def test_every_verb_is_in_the_page_on_the_command_line(site: Path) -> None:
@@ -147,15 +170,20 @@ def test_public_names_have_docstrings_that_tell_units_or_arguments() -> None:
     for name in md._WHERE:
         text = (getattr(md, name).__doc__ or "").strip()
         assert len(text) > 30, f"md.{name}: {text!r}"
-        assert text.splitlines()[0].endswith("."), f"md.{name}: the first line is a sentence"
+        assert text.partition("\n\n")[0].endswith("."), f"md.{name}: it begins with a sentence"
 
 
 def test_the_comparison_states_what_the_benchmarks_measured() -> None:
     page = (DOCS / "comparison.md").read_text(encoding="utf-8")
     tables = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
-    bounds = [(int(low), int(high)) for low, high in re.findall(r"\| (\d+) to (\d+) \|$", page, re.MULTILINE)]
+    bounds = [
+        (int(low), int(high))
+        for low, high in re.findall(r"\| (\d+) to (\d+) \|$", page, re.MULTILINE)
+    ]
     assert len(bounds) == 3
-    row = r"^\| (inertia matrix|inverse dynamics|forward dynamics|regressor|base regressor) \|(.*)\|$"
+    row = (
+        r"^\| (inertia matrix|inverse dynamics|forward dynamics|regressor|base regressor) \|(.*)\|$"
+    )
     arrays, cache = [], []
     for name, cells in re.findall(row, tables, re.MULTILINE):
         ratios = [float(found) for found in re.findall(r"(\d+(?:\.\d+)?)x", cells)]
@@ -178,7 +206,9 @@ def test_messages_in_troubleshooting_are_the_programs_own() -> None:
     source = re.sub(r'"\s*\n\s*f?"', "", source)  # texts are broken over lines
     page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
     quoted = [
-        text for row in re.findall(r"^\| ([^|]*) \|", page, re.MULTILINE) for text in re.findall(r"`([^`]+)`", row)
+        text
+        for row in re.findall(r"^\| ([^|]*) \|", page, re.MULTILINE)
+        for text in re.findall(r"`([^`]+)`", row)
     ]
     assert len(quoted) >= 8
     for text in quoted:
@@ -188,15 +218,28 @@ def test_messages_in_troubleshooting_are_the_programs_own() -> None:
             assert len(words) < 6 or known, f"{text!r}: no message has {words!r}"
 
 
-RESULTS = ("comparison.md", "validation.md", "comparing-methods.md", "report.md", "../benchmarks/README.md")
+RESULTS = (
+    "comparison.md",
+    "validation.md",
+    "comparing-methods.md",
+    "report.md",
+    "../benchmarks/README.md",
+)
 
 
 def test_pages_of_theory_and_results_have_a_figure() -> None:
-    theory = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("- Theory:")[2].partition("- Reference:")[0]
+    theory = (
+        (ROOT / "mkdocs.yml")
+        .read_text(encoding="utf-8")
+        .partition("- Theory:")[2]
+        .partition("- Reference:")[0]
+    )
     pages = [*re.findall(r": (\S+\.md)", theory), *RESULTS]
     assert len(pages) > 15
     for name in pages:
-        figures = re.findall(r"!\[([^\]]{20,})\]\(([^)]+)\)", (DOCS / name).read_text(encoding="utf-8"))
+        figures = re.findall(
+            r"!\[([^\]]{20,})\]\(([^)]+)\)", (DOCS / name).read_text(encoding="utf-8")
+        )
         assert figures, f"{name} has no figure with a caption"
         assert all((DOCS / name).parent.joinpath(target).is_file() for _, target in figures), name
 

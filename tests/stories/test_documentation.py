@@ -1,10 +1,12 @@
-"""The documentation says what the program does: code and commands run, numbers are true, links lead somewhere.
+"""The documentation says what the program does.
 
-In every page the blocks marked `python` run in order in one namespace; ones marked `py` do not. Where a
-statement is followed by a comment that begins with a Python value, such as `# 33` or `# (4, 40): tau = ...`, the
-statement has that value, or that shape. Where the next block is marked `text`, it is what the block prints. Blocks
-marked `pycon` are doctests. Lines that begin with four spaces and `minidyn` are commands; they and the code run in the
-order of the page, in a folder of the page's own; blocks with a title, as in `toml title="study.toml"`, are files there.
+Code and commands run, numbers are true, links lead somewhere. In every page the blocks marked
+`python` run in order in one namespace; ones marked `py` do not. Where a statement is followed by a
+comment that begins with a Python value, such as `# 33` or `# (4, 40): tau = ...`, the statement has
+that value, or that shape. Where the next block is marked `text`, it is what the block prints.
+Blocks marked `pycon` are doctests. Lines that begin with four spaces and `minidyn` are commands;
+they and the code run in the order of the page, in a folder of the page's own; blocks with a title,
+as in `toml title="study.toml"`, are files there.
 """
 
 from __future__ import annotations
@@ -28,7 +30,10 @@ from minidyn.app.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-LINKED = [*PAGES, *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md"))]
+LINKED = [
+    *PAGES,
+    *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md")),
+]
 LINKED += [ROOT / "examples" / "README.md"]
 
 _BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -43,19 +48,29 @@ def name_of(page: Path) -> str:
 
 
 pages = pytest.mark.parametrize("page", PAGES, ids=name_of)
-# what takes long on them runs in every run by examples/ and by laws: designs, friction terms, loads, reports, studies
+# what takes long on them runs in every run by examples/ and by laws: designs, friction terms,
+# loads, reports, studies
 SLOW = {
     f"docs/{name}.md"
     for name in (
         *("excitation", "friction", "control", "estimators", "comparing-methods"),
-        *("payloads", "report", "study-files", "validation", "operation-counts", "how-to/motor-currents"),
+        *(
+            "payloads",
+            "report",
+            "study-files",
+            "validation",
+            "operation-counts",
+            "how-to/motor-currents",
+        ),
     )
 }
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: what it is marked as, its text, and what the next block must hold if it is output."""
+    """A fenced block: what it is marked as, its text, and what the next block must hold if it is
+    output.
+    """
 
     kind: str
     text: str
@@ -65,7 +80,10 @@ class Block:
 def blocks(text: str) -> list[Block]:
     found = [(match.group(1).strip(), match.group(2)) for match in _BLOCK.finditer(text)]
     after = [*found[1:], ("", "")]
-    return [Block(kind, body, then[1] if then[0] == "text" else None) for (kind, body), then in zip(found, after)]
+    return [
+        Block(kind, body, then[1] if then[0] == "text" else None)
+        for (kind, body), then in zip(found, after)
+    ]
 
 
 def claimed(line: str) -> tuple[bool, Any]:
@@ -94,7 +112,11 @@ def run(block: Block, scope: dict[str, Any], where: str) -> int:
             told, expected = claimed(lines[(statement.end_lineno or 1) - 1])
             if told and value is not None:
                 claims += 1
-                found = value.shape if isinstance(expected, tuple) and hasattr(value, "shape") else value
+                found = (
+                    value.shape
+                    if isinstance(expected, tuple) and hasattr(value, "shape")
+                    else value
+                )
                 assert found == expected, f"{where}: {ast.unparse(statement)}"
     if block.output is not None:
         assert printed.getvalue() == block.output, where
@@ -110,9 +132,15 @@ def invoke(command: str) -> None:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize(
-    "page", [pytest.param(p, marks=[pytest.mark.long] if name_of(p) in SLOW else [], id=name_of(p)) for p in PAGES]
+    "page",
+    [
+        pytest.param(p, marks=[pytest.mark.long] if name_of(p) in SLOW else [], id=name_of(p))
+        for p in PAGES
+    ],
 )
-def test_code_and_commands_run_and_tell_the_truth(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_and_commands_run_and_tell_the_truth(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     mpl.use("Agg")
     text = page.read_text(encoding="utf-8")
@@ -130,7 +158,9 @@ def test_code_and_commands_run_and_tell_the_truth(page: Path, tmp_path: Path, mo
         elif named := _NAMED.search(item.kind):
             Path(named.group(1)).write_text(item.text, encoding="utf-8")
         elif item.kind.split()[:1] == ["python"]:
-            assert item.kind == "python", f"{item.kind!r} is no mark that the site knows; `py` is not run"
+            assert item.kind == "python", (
+                f"{item.kind!r} is no mark that the site knows; `py` is not run"
+            )
             run(item, scope, name_of(page))
     if ">>> " in text:
         failed, tried = doctest.testfile(str(page), module_relative=False)
@@ -149,7 +179,9 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert goal.exists(), f"{name_of(page)}: no file {target}"
         if anchor:
             headings = re.findall(r"^#+ (.*)$", goal.read_text(encoding="utf-8"), re.MULTILINE)
-            assert anchor in {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}, target
+            assert anchor in {
+                re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings
+            }, target
 
 
 def test_the_pages_are_seen() -> None:
@@ -160,7 +192,11 @@ def test_the_pages_are_seen() -> None:
     assert sum(len(_LINK.findall(body)) for body in text.values()) > 100
     assert text["docs/base-parameters.md"].count(">>> ") > 15
     scope: dict[str, Any] = {}
-    claims = [run(block, scope, "") for block in blocks(text["docs/regressors.md"]) if block.kind == "python"]
+    claims = [
+        run(block, scope, "")
+        for block in blocks(text["docs/regressors.md"])
+        if block.kind == "python"
+    ]
     assert sum(claims) >= 10
     assert any(block.output for block in blocks(text["docs/regressors.md"]))
 
@@ -181,7 +217,9 @@ def test_untruths_are_found(text: str) -> None:
 def test_cost_along_a_reference() -> None:
     page = (ROOT / "docs" / "regressors.md").read_text(encoding="utf-8")
     robot = md.load("ur10e")
-    plain, along = (md.compile(robot, what).counts["mul"] for what in ("regressor", "slotine_li_regressor"))
+    plain, along = (
+        md.compile(robot, what).counts["mul"] for what in ("regressor", "slotine_li_regressor")
+    )
     assert f"{along} multiplications against {plain}" in page
 
 
@@ -189,7 +227,9 @@ def test_cost_along_a_reference() -> None:
 def test_what_is_printed_is_shown(page: Path) -> None:
     for block in blocks(page.read_text(encoding="utf-8")):
         if block.kind == "python" and re.search(r"^\s*print\(", block.text, re.MULTILINE):
-            assert block.output is not None, f"{name_of(page)}: no output is shown for\n{block.text}"
+            assert block.output is not None, (
+                f"{name_of(page)}: no output is shown for\n{block.text}"
+            )
 
 
 @pages

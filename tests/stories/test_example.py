@@ -12,7 +12,9 @@ from click.testing import CliRunner
 import minidyn as md
 from minidyn.app.cli.main import main
 
-BAG = Path(__file__).parents[3] / "shared" / "data" / "ur10_exciting" / "ur10_exciting_trajectory.db3"
+BAG = (
+    Path(__file__).parents[3] / "shared" / "data" / "ur10_exciting" / "ur10_exciting_trajectory.db3"
+)
 
 
 def example(folder: Path, code: int = 0) -> str:
@@ -24,7 +26,12 @@ def example(folder: Path, code: int = 0) -> str:
 def test_log_robot_source_and_licence_are_written(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "ur10"
     files = json.loads(example(folder))["files"]
-    assert sorted(Path(file).name for file in files) == ["LICENSE", "README.md", "log.csv", "robot.toml"]
+    assert sorted(Path(file).name for file in files) == [
+        "LICENSE",
+        "README.md",
+        "log.csv",
+        "robot.toml",
+    ]
     assert all(Path(file).exists() for file in files)
     assert "BSD 3-Clause" in (folder / "LICENSE").read_text()
     assert "Automatic Control Group" in (folder / "README.md").read_text()

@@ -38,5 +38,7 @@ def test_examples_are_numbered_and_listed() -> None:
     numbers = [int(script.name.partition("_")[0]) for script in EXAMPLES]
     assert numbers == list(range(1, len(EXAMPLES) + 1))
     assert len(EXAMPLES) >= 10
-    listed = re.findall(r"\[(\d\d_\w+\.py)\]\(\1\)", (ROOT / "examples" / "README.md").read_text(encoding="utf-8"))
+    listed = re.findall(
+        r"\[(\d\d_\w+\.py)\]\(\1\)", (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
+    )
     assert listed == [script.name for script in EXAMPLES]

@@ -28,7 +28,10 @@ def run(*arguments: object) -> Result:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Logs of five robots as Parquet, of which one has joint 2 stuck half: the last, of a strange name."""
+    """Logs of five robots as Parquet, of which one has joint 2 stuck half.
+
+    The last, of a strange name.
+    """
     folder = tmp_path_factory.mktemp("fleet")
     rng = np.random.default_rng(0)
     for number, name in enumerate(("a1", "a2", "a3", "a4", "<b>")):
@@ -60,7 +63,10 @@ def test_from_logs_to_the_report(data: Path, tmp_path: Path) -> None:
     assert "joint2" in result.output
     content = json.loads((tmp_path / "out" / "fleet.json").read_text())
     assert content["deviations"][0]["robot"] == "<b>"
-    assert (content["deviations"][0]["kind"], content["deviations"][0]["joint"]) == ("friction", "joint2")
+    assert (content["deviations"][0]["kind"], content["deviations"][0]["joint"]) == (
+        "friction",
+        "joint2",
+    )
     assert content["robots"][1]["dates"] == ["2026-11-01"]
     assert md.load_estimate(tmp_path / "out" / "estimate.json").consistent
     page = _Texts()
@@ -85,7 +91,9 @@ def test_a_robot_whose_logs_are_broken_is_named(data: Path, tmp_path: Path) -> N
 
 
 def named(*paths: object) -> dict[str, int]:
-    return {name: len(files) for name, files in files_by_robot([str(path) for path in paths])[0].items()}
+    return {
+        name: len(files) for name, files in files_by_robot([str(path) for path in paths])[0].items()
+    }
 
 
 def test_robots_are_named_by_one_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +124,9 @@ def test_robots_are_named_by_one_rule(tmp_path: Path, monkeypatch: pytest.Monkey
     folder = made("a.csv", "b/one.csv", "c.tar.csv")
     assert named(folder, folder / "*.csv") == named(*every(folder)) == {"a": 1, "b": 1, "c.tar": 1}
     # days are not robots
-    folder = made("a_2026-11-02.csv", "20261103T081500_a.csv", "2026-11-03/b.csv", "date=2026-11-04/b.csv")
+    folder = made(
+        "a_2026-11-02.csv", "20261103T081500_a.csv", "2026-11-03/b.csv", "date=2026-11-04/b.csv"
+    )
     assert named(folder) == named(*every(folder)) == {"a": 2, "b": 2}
     folder = made("a/2026-11-02.csv", "b/2026-11-02.csv", "arm-20261399/one.csv")
     assert named(folder) == named(*every(folder)) == {"a": 1, "b": 1, "arm-20261399": 1}
@@ -131,12 +141,19 @@ def test_robots_are_named_by_one_rule(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("version", ["v2.1", "v3.0"])
 def test_data_sets_of_lerobot_are_robots(version: str, tmp_path: Path) -> None:
-    """Each set is one robot, named by its folder; what describes sets is no log; its name may hold the day."""
+    """Each set is one robot, named by its folder; what describes sets is no log.
+
+    Its name may hold the day.
+    """
     rng, sets = np.random.default_rng(0), tmp_path / "sets"
     for name in ("a1_2026-11-02", "a1_2026-11-03", "a2", "a3", "a4"):
         log = log_of("two joints", rng, ("friction", 1, 2.0) if name == "a4" else None, motions=2)
         lerobot(sets / name, version, True, [log[: len(log) // 2], log[len(log) // 2 :]])
-    every = {"a1": 2, "a2": 1, "a3": 1, "a4": 1} if version == "v3.0" else {"a1": 4, "a2": 2, "a3": 2, "a4": 2}
+    every = (
+        {"a1": 2, "a2": 1, "a3": 1, "a4": 1}
+        if version == "v3.0"
+        else {"a1": 4, "a2": 2, "a3": 2, "a4": 2}
+    )
     assert named(sets) == named(sets / "*") == named(*sorted(sets.iterdir())) == every
     assert named(sets / "*/data/chunk-*/*.parquet") == every
     assert len(md.read_recording(sets, lazy=True).runs) == 10
@@ -144,5 +161,7 @@ def test_data_sets_of_lerobot_are_robots(version: str, tmp_path: Path) -> None:
     fleet = md.identify_fleet("two_link", sets, **options)
     assert fleet.robots["a1"].dates == ("2026-11-02", "2026-11-03")
     assert fleet.to_look_at[0].name == "a4"
-    with pytest.raises(md.MinidynError, match=r"one robot, 'a3'.*a data set of LeRobot is one robot"):
+    with pytest.raises(
+        md.MinidynError, match=r"one robot, 'a3'.*a data set of LeRobot is one robot"
+    ):
         md.identify_fleet("two_link", sets / "a3", **options)

@@ -1,4 +1,7 @@
-"""Friction that is chosen from the data, on the logs of two real robots: fixed splits, default settings."""
+"""Friction that is chosen from the data, on the logs of two real robots.
+
+Fixed splits, default settings.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,9 @@ import pytest
 import minidyn as md
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
-pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason=f"the measurements of real robots are not at {DATA}")
+pytestmark = pytest.mark.skipif(
+    not DATA.is_dir(), reason=f"the measurements of real robots are not at {DATA}"
+)
 PLAIN = ("viscous", "coulomb", "offset")
 
 
@@ -23,7 +28,9 @@ def test_ur10() -> None:
     plain, chosen = (md.identify(robot, fitted, friction=terms) for terms in (PLAIN, "auto"))
     before, after = (md.validate(estimate, test).relative_error for estimate in (plain, chosen))
     assert "load" in chosen.settings["friction"]
-    assert after < 0.036  # a plain baseline with hard signs reaches 7.2 %; loads at rest give 3.59 %
+    assert (
+        after < 0.036
+    )  # a plain baseline with hard signs reaches 7.2 %; loads at rest give 3.59 %
     assert after < 0.8 * before
     assert chosen.certificate.everywhere
     widths = np.array(chosen.settings["sign_width"])
@@ -50,9 +57,13 @@ def test_tx40() -> None:
     errors = {}
     for terms in (PLAIN, "auto"):
         estimate = md.identify(robot, fitted, friction=terms)
-        ready = md.prepare(robot, other, delay=estimate.settings["preparation"]["delay"])
-        residual = ready.tau - estimate.predict(ready)  # of the raw torque 15 % lie above the cut-off
+        ready = md.prepare(robot, other)
+        residual = ready.tau - estimate.predict(
+            ready
+        )  # of the raw torque 15 % lie above the cut-off
         errors[terms] = np.linalg.norm(residual) / np.linalg.norm(ready.tau)
     assert errors["auto"] < 0.0585  # loads at rest give 6.1 %
-    assert 0.04 < estimate.settings["warming"]["share"] < 0.09  # all drives lose some friction in these five seconds
+    assert (
+        0.04 < estimate.settings["warming"]["share"] < 0.09
+    )  # all drives lose some friction in these five seconds
     assert errors["auto"] < errors[PLAIN]

@@ -1,4 +1,7 @@
-"""One answer to each question: the same log gives the same numbers through Python, the shell and a study file."""
+"""One answer to each question.
+
+The same log gives the same numbers through Python, the shell and a study file.
+"""
 
 from __future__ import annotations
 
@@ -72,9 +75,14 @@ coupling = [[1, 0], [-0.5, 1]]
 
 
 def motor_side(log: md.Recording) -> md.Recording:
-    """Return what the motors of two joints would log: the second turns with the first, too, as MAPPING says."""
+    """Return what the motors of two joints would log.
+
+    The second turns with the first, too, as MAPPING says.
+    """
     Rq = np.diag([50.0, -40.0]) @ np.array([[1.0, 0.0], [-0.5, 1.0]])
-    return md.Recording(log.t, log.q @ Rq.T, np.linalg.solve(Rq.T, log.tau.T).T, joint_names=log.joint_names)
+    return md.Recording(
+        log.t, log.q @ Rq.T, np.linalg.solve(Rq.T, log.tau.T).T, joint_names=log.joint_names
+    )
 
 
 STUDY = """
@@ -89,7 +97,16 @@ logs = ["test.csv"]
 
 def same(first: Estimate, second: Estimate) -> None:
     """Check that two estimates are the same to the last digit."""
-    for name in ("beta", "covariance", "sigma", "parameters", "condition", "samples", "method", "names"):
+    for name in (
+        "beta",
+        "covariance",
+        "sigma",
+        "parameters",
+        "condition",
+        "samples",
+        "method",
+        "names",
+    ):
         one, other = getattr(first, name), getattr(second, name)
         assert np.array_equal(one, other) if isinstance(one, np.ndarray) else one == other, name
     assert repr(first.settings) == repr(second.settings)  # as text: NaN is NaN
@@ -101,7 +118,9 @@ def same(first: Estimate, second: Estimate) -> None:
     [(two_links, ""), (coupled_drive, ""), (mimic, ""), (two_links, MAPPING)],
     ids=["two_links", "coupled_drive", "mimic", "coupled_mapping"],
 )
-def test_python_shell_and_study_give_the_same_numbers(make: Any, mapping: str, tmp_path: Path) -> None:
+def test_python_shell_and_study_give_the_same_numbers(
+    make: Any, mapping: str, tmp_path: Path
+) -> None:
     md.save(make(tmp_path), tmp_path / "robot.toml")
     robot = md.load(tmp_path / "robot.toml")
     for name, seed, samples in (("log", 1, 2000), ("test", 2, 1200)):
@@ -110,7 +129,9 @@ def test_python_shell_and_study_give_the_same_numbers(make: Any, mapping: str, t
     (tmp_path / "map.toml").write_text(mapping)
     mapped = ["--mapping", str(tmp_path / "map.toml")]
 
-    estimate = md.identify(robot, md.read_recording(tmp_path / "log.csv", robot, mapping=tmp_path / "map.toml"))
+    estimate = md.identify(
+        robot, md.read_recording(tmp_path / "log.csv", robot, mapping=tmp_path / "map.toml")
+    )
     test = md.read_recording(tmp_path / "test.csv", robot, mapping=tmp_path / "map.toml")
     validation = md.validate(estimate, test).to_json()
     estimate.save(tmp_path / "python.json")
@@ -122,7 +143,14 @@ def test_python_shell_and_study_give_the_same_numbers(make: Any, mapping: str, t
         assert estimate.robot.joints[1].drive.coupling == (("joint1", -0.5),)
 
     words = ["identify", *(str(tmp_path / name) for name in ("robot.toml", "log.csv"))]
-    words += [*mapped, "--validate", str(tmp_path / "test.csv"), "--output", str(tmp_path / "out"), "--json"]
+    words += [
+        *mapped,
+        "--validate",
+        str(tmp_path / "test.csv"),
+        "--output",
+        str(tmp_path / "out"),
+        "--json",
+    ]
     result = CliRunner().invoke(main, words)
     assert result.exit_code == 0, result.output
     shell = json.loads(result.stdout)
@@ -136,5 +164,14 @@ def test_python_shell_and_study_give_the_same_numbers(make: Any, mapping: str, t
     errors = json.loads((study["validate"].folder / "validation.json").read_text())
     assert errors["test.csv"] == json.loads(json.dumps(validation))
 
-    words = ["validate", str(tmp_path / "python.json"), str(tmp_path / "test.csv"), "--json", *mapped]
-    assert json.loads(CliRunner().invoke(main, words).stdout)["errors"]["test.csv"] == shell["errors"]["test.csv"]
+    words = [
+        "validate",
+        str(tmp_path / "python.json"),
+        str(tmp_path / "test.csv"),
+        "--json",
+        *mapped,
+    ]
+    assert (
+        json.loads(CliRunner().invoke(main, words).stdout)["errors"]["test.csv"]
+        == shell["errors"]["test.csv"]
+    )

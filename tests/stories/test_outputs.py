@@ -1,4 +1,7 @@
-"""Inputs are never overwritten, and neither are files that minidyn did not write: every verb, studies, Python."""
+"""Inputs are never overwritten, and neither are files that minidyn did not write.
+
+Every verb, studies, Python.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +90,16 @@ def test_generate_report_and_casestudy_keep_foreign_files(place: Path) -> None:
     for target in ("c", "python", "llvm"):
         for _ in range(2):
             assert (
-                run("generate", "two_link", "inverse_dynamics", "--target", target, "--output", "code").exit_code == 0
+                run(
+                    "generate",
+                    "two_link",
+                    "inverse_dynamics",
+                    "--target",
+                    target,
+                    "--output",
+                    "code",
+                ).exit_code
+                == 0
             )
     own = place / "code" / "two_link_inverse_dynamics.c"
     own.write_text("int mine;")
@@ -123,10 +135,10 @@ def test_a_study_does_not_replace_a_folder_with_files_of_the_user(place: Path) -
         '[study]\noutput = "."\n[robot]\nfile = "robot.urdf"\n[base]\n[export]\nto = ["toml"]\n'
     )
     md.run_study(place / "study.toml")
-    md.run_study(place / "study.toml", force=True)
+    md.run_study(place / "study.toml", rerun=True)
     (place / "export" / "notes.txt").write_text("mine")
     with pytest.raises(DescriptionError, match=r"notes\.txt, which no step made"):
-        md.run_study(place / "study.toml", force=True)
+        md.run_study(place / "study.toml", rerun=True)
     assert (place / "export" / "notes.txt").read_text() == "mine"
     assert recorded_files(place / "export") == ["robot.toml", "provenance.json"]
 
@@ -138,6 +150,9 @@ def test_records_name_files_below_their_folder_alone(tmp_path: Path) -> None:
     (tmp_path / "provenance.json").write_text("[broken")
     assert recorded_files(tmp_path, "provenance.json") == []
     check_outputs([tmp_path / "nothing", tmp_path / "result.json"], [None, tmp_path / "absent"])
-    with pytest.raises(NotWritten), new_folder(tmp_path, inputs=[tmp_path / "result.json"]) as folder:
+    with (
+        pytest.raises(NotWritten),
+        new_folder(tmp_path, inputs=[tmp_path / "result.json"]) as folder,
+    ):
         (folder / "result.json").write_text("{}")
     assert not [path for path in tmp_path.iterdir() if path.name.endswith(".new")]

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import minidyn as md
+from minidyn.app.cli.main import main
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
-pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason=f"the measurements of real robots are not at {DATA}")
+pytestmark = pytest.mark.skipif(
+    not DATA.is_dir(), reason=f"the measurements of real robots are not at {DATA}"
+)
 
 UR10 = DATA / "ur10_exciting"
 TX40 = DATA / "tx40_exciting"
@@ -49,7 +54,26 @@ def test_ur10_bag() -> None:
     assert speed.max() < 0.01  # speeds from positions are the measured ones
     assert len(ready) > 3300
     model = md.inverse_dynamics(robot, ready.q, ready.dq, ready.ddq)
-    assert np.corrcoef(model[:, 1], ready.telemetry["tau_raw"][:, 1])[0, 1] > 0.9  # signs and order are right
+    assert (
+        np.corrcoef(model[:, 1], ready.telemetry["tau_raw"][:, 1])[0, 1] > 0.9
+    )  # signs and order are right
+
+
+def test_ur10_points_of_a_trajectory(tmp_path: Path) -> None:
+    """A model of the first log is tested on the second, whose samples are points, in the shell."""
+    log = DATA / "ur10_second" / "validation_trajectory.db3"
+    robot = md.load(UR10 / "ur10.urdf")
+    recording = md.read_recording(log, robot)
+    assert len(recording) == 3441
+    np.testing.assert_allclose(np.diff(recording.t), 1 / 125, atol=1e-6)
+    np.testing.assert_allclose(recording.tau[0, :2], [1.9958075, 62.22419725], atol=1e-7)
+    first = md.read_recording(UR10 / "ur10_exciting_trajectory.db3", robot)
+    path = tmp_path / "model.json"
+    md.identify(robot, first, friction=("viscous", "coulomb", "offset")).save(path)
+    answer = CliRunner().invoke(main, ["validate", str(path), str(log), "--json"])
+    assert answer.exit_code == 0, answer.output
+    [errors] = json.loads(answer.stdout)["errors"].values()
+    assert errors["relative_error"] < 0.1
 
 
 def test_tx40_tables() -> None:
@@ -72,7 +96,7 @@ def test_tx40_tables() -> None:
     raw = md.read_recording([TX40 / "pos_read_data.csv", TX40 / "curr_data.csv"], robot, rate=5000)
     assert "recording.range" in {notice.code for notice in raw.notices}
     ready = md.prepare(robot, recording)
-    assert 20 <= ready.info["cutoff"] <= 60
+    assert ready.info["cutoff"] == 10
     assert ready.t[-1] < 7.6  # the robot stands still from 7.5 s on
     model = md.inverse_dynamics(robot, ready.q, ready.dq, ready.ddq)
     assert (

@@ -1,4 +1,7 @@
-"""What to record next: the report's command runs as it stands there, its prediction is true, studies know `after`."""
+"""What to record next.
+
+The report's command runs as it stands there, its prediction is true, studies know `after`.
+"""
 
 import html
 import json
@@ -27,7 +30,9 @@ def estimate(tmp_path_factory) -> Path:
     values = np.nan_to_num(robot.parameters, nan=0.1)
     tau = md.inverse_dynamics(robot, q, dq, ddq, values) + 0.05 * rng.normal(size=q.shape)
     run = md.Recording(t, q, tau, dq=dq, ddq=ddq, joint_names=robot.joint_names)
-    found = md.identify(robot.with_parameters(values), run, friction="own", rotor_inertia=None, consistent=False)
+    found = md.identify(
+        robot.with_parameters(values), run, friction="own", rotor_inertia=None, consistent=False
+    )
     path = tmp_path_factory.mktemp("estimate of mine") / "estimate.json"
     found.save(path)
     return path
@@ -35,9 +40,10 @@ def estimate(tmp_path_factory) -> Path:
 
 def test_the_command_of_the_report_runs(estimate, tmp_path, monkeypatch) -> None:
     text = md.report(estimate, tmp_path / "report.html", code=False).read_text()
-    commands = [html.unescape(one) for one in re.findall(r"<code>(minidyn excite .*?)</code>", text)]
-    assert len(commands) == 2  # the summary and the section
-    assert len(set(commands)) == 1
+    commands = [
+        html.unescape(one) for one in re.findall(r"<code>(minidyn excite .*?)</code>", text)
+    ]
+    assert len(set(commands)) == 1  # in the section, and in the summary where parameters are weak
     words = shlex.split(commands[0])
     assert words[words.index("--after") + 1] == str(estimate)
     monkeypatch.chdir(tmp_path)
@@ -61,14 +67,18 @@ def test_errors_shrink_as_a_log_of_that_motion_makes_them(estimate) -> None:
     np.testing.assert_allclose(after, max(found, key=lambda one: one[0])[1], rtol=0.02)
     longer = std_after(known.robot, known.base, known.covariance, known.sigma, 200.0)
     assert np.all(longer < after)
-    assert std_after(known.robot, known.base, np.full_like(known.covariance, np.inf), known.sigma, 20.0) is None
+    assert (
+        std_after(
+            known.robot, known.base, np.full_like(known.covariance, np.inf), known.sigma, 20.0
+        )
+        is None
+    )
 
 
 def test_a_good_log_asks_for_nothing_in_the_summary(tmp_path) -> None:
     text = md.report(small_estimate(), tmp_path / "report.html", code=False).read_text()
     summary = text[text.index('id="summary"') : text.index('id="links"')]
-    weak = bool(np.any(~(small_estimate().relative_std <= 0.3)))
-    assert ("minidyn excite" in summary) == weak
+    assert ("minidyn excite" in summary) == bool(small_estimate().weak)
     assert "What to record next" in text
 
 
@@ -95,7 +105,9 @@ def test_a_study_designs_the_next_motion(tmp_path) -> None:
     found = md.load_estimate(result["identify"].folder / "estimate.json")
     designed = (result["excite-next"].folder / "motion.json").read_text()
     assert all(f'"{name}"' in designed for name in found.names)  # its own drive terms
-    assert [step.name for step in md.run_study(file, only=["excite-next"], dry=True).steps][-1] == "excite-next"
+    assert [step.name for step in md.run_study(file, only=["excite-next"], dry=True).steps][
+        -1
+    ] == "excite-next"
     kept = tmp_path / "kept.json"
     found.save(kept)
     file.write_text(STUDY.replace('after = ["identify"]', 'after = ["kept.json"]'))
@@ -113,26 +125,51 @@ def test_a_study_designs_the_next_motion(tmp_path) -> None:
 
 
 def test_shell_and_study_design_several_runs_and_motions_for_a_purpose(tmp_path) -> None:
-    words = ["--friction", "viscous", "--no-rotor-inertia", "--noise", "1", "--harmonics", "3", "--json"]
-    call = ["excite", "two_link", "--duration", "3", "--runs", "2", "--output", str(tmp_path / "both"), *words]
+    words = [
+        "--friction",
+        "viscous",
+        "--no-rotor-inertia",
+        "--noise",
+        "1",
+        "--harmonics",
+        "3",
+        "--json",
+    ]
+    call = [
+        "excite",
+        "two_link",
+        "--duration",
+        "3",
+        "--runs",
+        "2",
+        "--output",
+        str(tmp_path / "both"),
+        *words,
+    ]
     result = CliRunner().invoke(main, call)
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
-    assert {f"run-{k}/{name}" for k in (1, 2) for name in ("motion.csv", "motion.json", "preview.html")} <= set(
-        told["files"]
-    )
+    assert {
+        f"run-{k}/{name}" for k in (1, 2) for name in ("motion.csv", "motion.json", "preview.html")
+    } <= set(told["files"])
     file = tmp_path / "study.toml"
     steps = {
         "both": "duration = 3.0\nruns = 2\n",
-        "load": 'duration = 3.0\npurpose = "payload"\npayload = { mass = 0.5 }\nfamily = "bspline"\n',
+        "load": 'duration = 3.0\npurpose = "payload"\npayload = { mass = 0.5 }\nfamily = "bspline"\n',  # noqa: E501
     }
     less = {"load": "time_limit = 0.3"}
     each = 'friction = ["viscous"]\nrotor_inertia = false\nnoise = 1.0\nharmonics = 3'
-    text = "".join(f'[[excite]]\nname = "{name}"\n{rest}{less.get(name, each)}\n' for name, rest in steps.items())
+    text = "".join(
+        f'[[excite]]\nname = "{name}"\n{rest}{less.get(name, each)}\n'
+        for name, rest in steps.items()
+    )
     file.write_text(f'[robot]\nfile = "two_link"\n{text}')
     study = md.run_study(file)
     for number in (1, 2):
-        same = [folder / f"run-{number}" / "motion.json" for folder in (study["excite-both"].folder, tmp_path / "both")]
+        same = [
+            folder / f"run-{number}" / "motion.json"
+            for folder in (study["excite-both"].folder, tmp_path / "both")
+        ]
         first, second = (json.loads(path.read_text())["motion"] for path in same)
         assert first == second
     load = json.loads((study["excite-load"].folder / "motion.json").read_text())

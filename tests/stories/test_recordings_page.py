@@ -28,7 +28,11 @@ def test_snippets_run(tmp_path, monkeypatch, capsys) -> None:
     scope: dict[str, object] = {}
     run("python", scope)
     printed = capsys.readouterr().out.splitlines()
-    shown = [line for text in re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL) for line in text.splitlines()]
+    shown = [
+        line
+        for text in re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
+        for line in text.splitlines()
+    ]
     assert len(shown) > 5
     assert printed[: len(shown)] == shown
     np.testing.assert_allclose(scope["recording"].q, scope["q"], atol=1e-12)

@@ -1,4 +1,7 @@
-"""What a robot file leaves out is reported by every verb; wrong options are found before anything is read."""
+"""What a robot file leaves out is reported by every verb.
+
+Wrong options are found before anything is read.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,11 @@ LEG = """<joint name="hip{k}" type="revolute"><parent link="trunk"/><child link=
 <limit lower="-1" upper="1" effort="10" velocity="5"/></joint>
 <joint name="knee{k}" type="revolute"><parent link="thigh{k}"/><child link="shank{k}"/><axis xyz="0 1 0"/>
 <limit lower="-1" upper="1" effort="10" velocity="5"/></joint><link name="thigh{k}">{body}</link>
-<link name="shank{k}">{body}</link>"""
-BODY = '<inertial><mass value="{}"/><inertia ixx=".1" iyy=".1" izz=".1" ixy="0" ixz="0" iyz="0"/></inertial>'
+<link name="shank{k}">{body}</link>"""  # noqa: E501
+BODY = (
+    '<inertial><mass value="{}"/><inertia ixx=".1" iyy=".1" izz=".1" ixy="0" ixz="0" '
+    'iyz="0"/></inertial>'
+)
 
 
 def run(*arguments: object) -> Result:
@@ -40,7 +46,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for seed, name in ((1, "fit"), (2, "test")):
         t = np.arange(0.0, 8.0, 0.005)
         q, dq, ddq = md.trajectory.fourier(robot, seed=seed, period=4.0)(t)
-        tau = md.inverse_dynamics(robot, q, dq, ddq) + 0.01 * np.random.default_rng(seed).normal(size=q.shape)
+        tau = md.inverse_dynamics(robot, q, dq, ddq) + 0.01 * np.random.default_rng(seed).normal(
+            size=q.shape
+        )
         md.Recording(t, q, tau, joint_names=robot.joint_names).save(folder / f"{name}.csv")
     return folder
 
@@ -70,17 +78,26 @@ def test_every_verb_reports_a_loop_that_is_dropped(files: Path) -> None:
     study.write_text('[robot]\nfile = "pair.xml"\n[identify]\nlogs = ["fit.csv"]\n')
     assert "constraint" in run("run", study).output
     assert "mjcf.constraint" in run("run", study, "--json").stdout
-    assert "mjcf.constraint" in [one.code for one in md.load_estimate(out / "estimate.json").notices]
+    assert "mjcf.constraint" in [
+        one.code for one in md.load_estimate(out / "estimate.json").notices
+    ]
 
 
 def test_a_legged_robot_has_its_base_fixed_and_says_so(tmp_path: Path) -> None:
     legs = "".join(LEG.format(k=k, body=BODY.format(1)) for k in range(4))
-    (tmp_path / "legs.urdf").write_text(f'<robot name="legs"><link name="trunk">{BODY.format(12)}</link>{legs}</robot>')
+    (tmp_path / "legs.urdf").write_text(
+        f'<robot name="legs"><link name="trunk">{BODY.format(12)}</link>{legs}</robot>'
+    )
     (notice,) = (one for one in md.load(tmp_path / "legs.urdf").notices if one.level != "info")
-    assert (notice.code, dict(notice.data)) == ("robot.fixed_base", {"base": "trunk", "limbs": 4, "mass": 12.0})
+    assert (notice.code, dict(notice.data)) == (
+        "robot.fixed_base",
+        {"base": "trunk", "limbs": 4, "mass": 12.0},
+    )
     assert "taken as fixed" in run("base", tmp_path / "legs.urdf").stderr
     one = LEG.format(k=0, body=BODY.format(1))  # one limb is an arm, whatever its base weighs
-    (tmp_path / "arm.urdf").write_text(f'<robot name="arm"><link name="trunk">{BODY.format(12)}</link>{one}</robot>')
+    (tmp_path / "arm.urdf").write_text(
+        f'<robot name="arm"><link name="trunk">{BODY.format(12)}</link>{one}</robot>'
+    )
     assert not md.load(tmp_path / "arm.urdf").notices
 
 

@@ -1,6 +1,7 @@
-"""`pip install minidyn` alone: computing, and identifying from CSV and NPZ, needs none of the extras.
+"""`pip install minidyn` alone.
 
-The libraries of the extras are hidden in a process of its own, as if they were not installed.
+Computing, and identifying from CSV and NPZ, needs none of the extras. The libraries of the extras
+are hidden in a process of its own, as if they were not installed.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ def run(*words, code=0):
 
 
 def alone(tmp_path: Path, script: str) -> str:
-    done = subprocess.run([sys.executable, "-c", HIDE + script], capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", HIDE + script], capture_output=True, text=True, cwd=tmp_path
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -62,10 +65,17 @@ run("generate", "out/robot.toml", "inverse_dynamics", "--target", "c", "--output
 run("simulate", "two_link", "--duration", "0.5")
 run("run", "study.toml", "--init", "--robot", "two_link")
 assert not {name for name in sys.modules if name.partition(".")[0] in ("pyarrow", "mujoco", "rosbags", "matplotlib")}
-"""
+"""  # noqa: E501
     alone(tmp_path, script)
     out = {path.name for path in (tmp_path / "out").iterdir()}
-    assert {"estimate.json", "report.html", "robot.toml", "robot.urdf", "model.c", "result.json"} <= out
+    assert {
+        "estimate.json",
+        "report.html",
+        "robot.toml",
+        "robot.urdf",
+        "model.c",
+        "result.json",
+    } <= out
     assert "robot.xml" not in out
 
 
@@ -114,7 +124,7 @@ def test_every_extra_that_errors_name_exists() -> None:
         assert not any(re.match(rf"{library}\b", line) for line in project["dependencies"])
 
 
-# ------------------------------------------------------------------------------- CSV by NumPy and by pyarrow
+# ---------------------------------------------------------------------- CSV by NumPy and by pyarrow
 
 
 def columns(path: Path, arrow: bool) -> Columns:
@@ -162,7 +172,10 @@ def test_both_readers_agree_to_the_last_digit(tmp_path: Path) -> None:
 @pytest.mark.parametrize("arrow", [False, True])
 def test_what_is_wrong_is_named_by_both(tmp_path: Path, arrow: bool) -> None:
     path = tmp_path / "log.csv"
-    for text, says in (("t,a\n0,1\n1,x\n", "line 3, column 'a'"), ("t,a\n0,1\n1\n", "line 3 has 1 cells")):
+    for text, says in (
+        ("t,a\n0,1\n1,x\n", "line 3, column 'a'"),
+        ("t,a\n0,1\n1\n", "line 3 has 1 cells"),
+    ):
         path.write_text(text)
         with pytest.raises(ValueError, match=says):
             columns(path, arrow)
@@ -177,14 +190,26 @@ def test_the_lock_file_is_that_of_pyproject() -> None:
     wanted: dict[str, str] = {}
     todo = [*extras["dependencies"], "minidyn[dev]"]
     while todo:
-        name, several, low = re.match(r"([\w-]+)(?:\[([\w,]+)\])?(?:>=([\w.]+))?", todo.pop()).groups()  # type: ignore[union-attr]
+        name, several, low = re.match(
+            r"([\w-]+)(?:\[([\w,]+)\])?(?:>=([\w.]+))?", todo.pop()
+        ).groups()  # type: ignore[union-attr]
         if name == "minidyn":
-            todo += [one for extra in several.split(",") for one in extras["optional-dependencies"][extra]]
+            todo += [
+                one
+                for extra in several.split(",")
+                for one in extras["optional-dependencies"][extra]
+            ]
         else:
             wanted[name.lower()] = max(low or "0", wanted.get(name.lower(), "0"), key=_version)
-    locked = dict(re.findall(r"^([\w.-]+)==([\w.]+)", (ROOT / "requirements-dev.lock").read_text(), re.MULTILINE))
+    locked = dict(
+        re.findall(
+            r"^([\w.-]+)==([\w.]+)", (ROOT / "requirements-dev.lock").read_text(), re.MULTILINE
+        )
+    )
     for name, low in wanted.items():
-        assert name in locked, f"{name} is not in requirements-dev.lock; CONTRIBUTING.md says how to make it again"
+        assert name in locked, (
+            f"{name} is not in requirements-dev.lock; CONTRIBUTING.md says how to make it again"
+        )
         assert _version(locked[name]) >= _version(low), name
     peers = {re.match(r"[\w-]+", one)[0] for one in extras["optional-dependencies"]["peers"]}  # type: ignore[index]
     assert not peers & set(locked)

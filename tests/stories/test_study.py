@@ -1,4 +1,6 @@
-"""Study files: a whole job runs, resumes, records where its results come from, and says what is wrong where."""
+"""Study files: a whole job runs, resumes, records where its results come from, and says what is
+wrong where.
+"""
 
 from __future__ import annotations
 
@@ -116,9 +118,13 @@ def test_results_are_where_they_belong(finished: Path) -> None:
 
 def test_the_record_tells_where_a_result_came_from(finished: Path) -> None:
     record = json.loads((finished / "study" / "validate" / "provenance.json").read_text())
-    assert record["inputs"]["test"]["files"] == [{"file": "test.csv", "sha256": content_hash(finished / "test.csv")}]
+    assert record["inputs"]["test"]["files"] == [
+        {"file": "test.csv", "sha256": content_hash(finished / "test.csv")}
+    ]
     assert record["inputs"]["test"]["part"] == [0.25, 1.0]
-    assert record["results"] == {"validation.json": content_hash(finished / "study" / "validate" / "validation.json")}
+    assert record["results"] == {
+        "validation.json": content_hash(finished / "study" / "validate" / "validation.json")
+    }
     assert record["versions"]["minidyn"] == md.__version__
     assert set(record["after"]) == {"identify", "simulate-fit"}
     assert (record["seed"], record["step"]) == (3, "validate")
@@ -148,7 +154,9 @@ def test_what_changed_runs_again_with_what_follows(folder: Path) -> None:
         "report": "done",
     }
     with (folder / "test.csv").open("a") as stream:  # one sample more
-        stream.write((folder / "test.csv").read_text().splitlines()[-1].replace("10.0", "10.001", 1) + "\n")
+        stream.write(
+            (folder / "test.csv").read_text().splitlines()[-1].replace("10.0", "10.001", 1) + "\n"
+        )
     assert states(md.run_study(folder / "study.toml"))["validate"] == "done"
     assert states(md.run_study(folder / "study.toml"))["identify"] == "unchanged"
 
@@ -177,8 +185,16 @@ def test_every_option_of_identification_can_be_given() -> None:
 @pytest.mark.parametrize("door", [md.cross_validate, md.compare], ids=["cross_validate", "compare"])
 def test_doors_to_identification_have_its_defaults(door) -> None:
     known = inspect.signature(md.identify).parameters
-    same = {name: one.default for name, one in inspect.signature(door).parameters.items() if name in known}
-    differ = {name for name, value in same.items() if value is not known[name].default and value != known[name].default}
+    same = {
+        name: one.default
+        for name, one in inspect.signature(door).parameters.items()
+        if name in known
+    }
+    differ = {
+        name
+        for name, value in same.items()
+        if value is not known[name].default and value != known[name].default
+    }
     assert len(same) > 14
     assert differ <= {"consistent"} if door is md.compare else not differ  # which compares both
 
@@ -196,6 +212,7 @@ def test_keys_of_a_step_are_keywords_of_its_function() -> None:
         "targets",
         "formats",
         "home",
+        "force",
     }
     for step, functions in {
         "simulate": (md.simulate, simulated, named_law),
@@ -247,7 +264,12 @@ def test_results_that_were_touched_are_made_again(folder: Path) -> None:
     (folder / "study" / "base" / "base.md").write_text("mine")
     shutil.rmtree(folder / "study" / "export")
     found = states(md.run_study(folder / "study.toml", only=["base", "export"]))
-    assert found == {"simulate-fit": "unchanged", "base": "done", "identify": "unchanged", "export": "done"}
+    assert found == {
+        "simulate-fit": "unchanged",
+        "base": "done",
+        "identify": "unchanged",
+        "export": "done",
+    }
 
 
 def test_interrupting_keeps_finished_steps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,7 +308,10 @@ def test_a_folder_that_no_step_wrote_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_meshes_are_found_from_an_exported_file(folder: Path) -> None:
-    """Results are written elsewhere and then put in place: relative names must be right in the end."""
+    """Results are written elsewhere and then put in place.
+
+    Relative names must be right in the end.
+    """
     (folder / "meshes").mkdir()
     (folder / "meshes" / "arm.stl").write_bytes(b"")
     md.save(md.load(folder / "arm.toml"), folder / "arm.urdf")
@@ -304,7 +329,12 @@ def test_meshes_are_found_from_an_exported_file(folder: Path) -> None:
     ("old", "new", "line", "words"),
     [
         ("[identify]", "[identfy]", 24, "unknown key 'identfy'; did you mean 'identify'?"),
-        ("duration = 4", "durations = 4", 12, "simulate 'fit' has an unknown key 'durations'; did you mean 'duration'"),
+        (
+            "duration = 4",
+            "durations = 4",
+            12,
+            "simulate 'fit' has an unknown key 'durations'; did you mean 'duration'",
+        ),
         ("duration = 4", 'duration = "4"', 12, "duration: expected a number above 0, found '4'"),
         ("duration = 4", "duration = -4", 12, "expected a number above 0"),
         ("viscous = 0.5", "viscous = true", 13, "viscous"),
@@ -316,16 +346,33 @@ def test_meshes_are_found_from_an_exported_file(folder: Path) -> None:
         ("part = [0.25, 1.0]", "rtae = 100", 21, "did you mean 'rate'"),
         ('logs = ["fit"]', 'logs = ["fits"]', 24, "did you mean 'fit'?"),
         ('logs = ["fit"]', "", 23, "[identify] has no 'logs'"),
-        ('[identify]\nlogs = ["fit"]\nfriction = ["viscous", "coulomb"]\n', "", 23, "needs the step [identify]"),
+        (
+            '[identify]\nlogs = ["fit"]\nfriction = ["viscous", "coulomb"]\n',
+            "",
+            23,
+            "needs the step [identify]",
+        ),
         ("[base]", "[base", 8, "not valid TOML"),
-        ("[identify]", '[identify]\nmethod = "wsl"', 24, "method: unknown 'wsl'; did you mean 'wls'"),
+        (
+            "[identify]",
+            '[identify]\nmethod = "wsl"',
+            24,
+            "method: unknown 'wsl'; did you mean 'wls'",
+        ),
         ('"coulomb"]', '"culomb"]', 25, "did you mean 'coulomb'"),
         ('"urdf"', '"urfd"', 31, "did you mean 'urdf'"),
-        ('code = ["inverse_dynamics"]', 'code = ["inverse_dynamic"]', 32, "did you mean 'inverse_dynamics'"),
+        (
+            'code = ["inverse_dynamics"]',
+            'code = ["inverse_dynamic"]',
+            32,
+            "did you mean 'inverse_dynamics'",
+        ),
         ("duration = 4", 'controller = "pd"', 12, "controller: unknown 'pd'"),
     ],
 )
-def test_mistakes_are_told_with_file_and_line(folder: Path, old: str, new: str, line: int, words: str) -> None:
+def test_mistakes_are_told_with_file_and_line(
+    folder: Path, old: str, new: str, line: int, words: str
+) -> None:
     edit(folder, old, new)
     with pytest.raises(MinidynError) as caught:
         md.run_study(folder / "study.toml")
@@ -342,7 +389,11 @@ def test_mistakes_are_told_with_file_and_line(folder: Path, old: str, new: str, 
     ("old", "new", "words"),
     [
         ('"urdf"', '"urfd"', "did you mean 'urdf'"),
-        ('code = ["inverse_dynamics"]', 'code = ["inverse_dynamic"]', "did you mean 'inverse_dynamics'"),
+        (
+            'code = ["inverse_dynamics"]',
+            'code = ["inverse_dynamic"]',
+            "did you mean 'inverse_dynamics'",
+        ),
         ("coulomb = [0.2, 0.1]", "coulomb = [0.2, 0.1, 0.3]", "one for each of 2 joints"),
         ('file = "arm.toml"', 'file = "arms.toml"', "arms.toml"),
     ],
@@ -359,7 +410,12 @@ def test_steps_that_cannot_be_done_say_why(folder: Path, old: str, new: str, wor
 def test_empty_files_and_folders_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.toml").write_text("")
     (tmp_path / "idle.toml").write_text('[robot]\nfile = "two_link"\n')
-    for name, words in (("empty.toml", "no robot"), ("idle.toml", "nothing to do"), (".", "a folder"), ("x", "x")):
+    for name, words in (
+        ("empty.toml", "no robot"),
+        ("idle.toml", "nothing to do"),
+        (".", "a folder"),
+        ("x", "x"),
+    ):
         with pytest.raises(MinidynError, match=words):
             md.run_study(tmp_path / name)
 
@@ -399,6 +455,7 @@ logs = ["fit"]
 loaded = ["loaded"]
 mass = 2.0
 friction = []
+force = true  # the load does not turn joint 6: its gain stays open
 
 [compare]
 methods = ["ols", "wls"]
@@ -410,10 +467,16 @@ rotor_inertia = false
 def test_payloads_and_comparisons_are_steps(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(LOADED)
     result = md.run_study(tmp_path / "study.toml")
-    assert [step.name for step in result.steps][2:] == ["gains", "identify", "validate", "payload-tool", "compare"]
+    assert [step.name for step in result.steps][2:] == [
+        "gains",
+        "identify",
+        "validate",
+        "payload-tool",
+        "compare",
+    ]
     gains = json.loads((tmp_path / "study" / "gains" / "gains.json").read_text())["gains"]
     found = [one["gain"] for one in gains.values()]
-    assert found[:5] == pytest.approx([1.0] * 5, rel=0.05)  # its currents are torques; the load does not turn joint 6
+    assert found[:5] == pytest.approx([1.0] * 5, rel=0.05)  # its currents are torques
     assert md.load("ur10e").joint_names[0] in gains
     assert "drive_gain" in (tmp_path / "study" / "gains" / "gains.toml").read_text()
     load = json.loads((tmp_path / "study" / "payload-tool" / "payload.json").read_text())
@@ -428,20 +491,35 @@ def test_payloads_and_comparisons_are_steps(tmp_path: Path) -> None:
 
 
 def test_a_study_with_units_runs_to_the_end(tmp_path: Path) -> None:
-    """Degrees and millinewton metres, said once under [mapping], give the model of radians and newton metres.
+    """Degrees and millinewton metres, said once under [mapping], give the model of radians and
+    newton metres.
 
     The report has no test, and offers one: its command knows the units, too.
     """
     robot = md.load("two_link")
     md.save(robot, tmp_path / "arm.toml")
     law, found = md.control.computed_torque(robot, bandwidth=10.0), []
-    runs = [md.simulate(robot, law, md.trajectory.fourier(robot, seed=seed), 4.0) for seed in (1, 2)]
+    runs = [
+        md.simulate(robot, law, md.trajectory.fourier(robot, seed=seed), 4.0) for seed in (1, 2)
+    ]
     for scale, units in ((1.0, ""), (1e3, '[mapping]\nunits = { q = "deg", tau = "mNm" }\n')):
         for name, log in zip(("fit", "test"), runs):
             q = np.degrees(log.q) if units else log.q
-            table, heads = np.column_stack([log.t, q, scale * np.asarray(log.tau)]), "time,q1,q2,tau1,tau2"
-            np.savetxt(tmp_path / f"{name}.csv", table, delimiter=",", header=heads, comments="", fmt="%.17g")
-        logs = "".join(f'[[log]]\nname = "{name}"\nfiles = ["{name}.csv"]\n' for name in ("fit", "test"))
+            table, heads = (
+                np.column_stack([log.t, q, scale * np.asarray(log.tau)]),
+                "time,q1,q2,tau1,tau2",
+            )
+            np.savetxt(
+                tmp_path / f"{name}.csv",
+                table,
+                delimiter=",",
+                header=heads,
+                comments="",
+                fmt="%.17g",
+            )
+        logs = "".join(
+            f'[[log]]\nname = "{name}"\nfiles = ["{name}.csv"]\n' for name in ("fit", "test")
+        )
         steps = '[identify]\nlogs = ["fit"]\nfriction = "own"\n[report]\ncode = false\n'
         (tmp_path / "study.toml").write_text(f'[robot]\nfile = "arm.toml"\n{units}{logs}{steps}')
         result = md.run_study(tmp_path / "study.toml")
@@ -451,21 +529,33 @@ def test_a_study_with_units_runs_to_the_end(tmp_path: Path) -> None:
         command = re.search(r"minidyn report (\S+estimate.json) other-log.csv(.*?) --output", page)
         assert command is not None
         asked = ["report", command[1], str(tmp_path / "test.csv"), *command[2].split()]
-        assert CliRunner().invoke(main, [*asked, "--output", str(tmp_path / "again.html")]).exit_code == 0
+        assert (
+            CliRunner().invoke(main, [*asked, "--output", str(tmp_path / "again.html")]).exit_code
+            == 0
+        )
     assert command[2].split() == ["--mapping", str(tmp_path / "study.toml")]
     np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
 
 
 def test_motors_that_two_joints_turn(tmp_path: Path) -> None:
-    """A motor-side log: the mapping's coupling couples the drives of the model, too; [robot] decides otherwise."""
-    robot = md.load("two_link").with_drives(True, ("viscous",), coupling={"joint2": {"joint1": -0.5}})
+    """A motor-side log: the mapping's coupling couples the drives of the model, too.
+
+    [robot] decides otherwise.
+    """
+    robot = md.load("two_link").with_drives(
+        True, ("viscous",), coupling={"joint2": {"joint1": -0.5}}
+    )
     drives = {"Ia": 0.2, "Fv": 2.0}
-    robot = robot.with_parameters([drives.get(name[:2], v) for name, v in zip(robot.parameter_names, robot.parameters)])
+    robot = robot.with_parameters(
+        [drives.get(name[:2], v) for name, v in zip(robot.parameter_names, robot.parameters)]
+    )
     t = np.arange(1500) * 0.005
     q, dq, ddq = md.trajectory.fourier(robot, seed=0, speed=3.0)(t)
     tau = md.inverse_dynamics(robot, q, dq, ddq)
     Rq = np.diag([50.0, -40.0]) @ np.array([[1.0, 0.0], [-0.5, 1.0]])
-    motors = md.Recording(t, q @ Rq.T, np.linalg.solve(Rq.T, tau.T).T, joint_names=robot.joint_names)
+    motors = md.Recording(
+        t, q @ Rq.T, np.linalg.solve(Rq.T, tau.T).T, joint_names=robot.joint_names
+    )
     motors.save(tmp_path / "motors.csv")
     text = """\
 [robot]
@@ -493,11 +583,16 @@ logs = ["run"]
 
 
 def test_a_model_that_is_not_tested_is_told(folder: Path) -> None:
-    """As the shell does; a step [validate] that is added later takes the notice away, with nothing fitted anew."""
+    """As the shell does.
+
+    A step [validate] that is added later takes the notice away, with nothing fitted anew.
+    """
 
     def told() -> tuple[str, bool]:
         step = md.run_study(folder / "study.toml", only=["identify"])["identify"]
-        return step.state, "job.not_tested" in {notice["code"] for notice in step.summary["notices"]}
+        return step.state, "job.not_tested" in {
+            notice["code"] for notice in step.summary["notices"]
+        }
 
     text = (folder / "study.toml").read_text()
     (folder / "study.toml").write_text(text.partition("[validate]")[0])
@@ -509,14 +604,20 @@ def test_a_model_that_is_not_tested_is_told(folder: Path) -> None:
 def test_a_log_without_torques_has_no_error_to_tell(folder: Path) -> None:
     log = md.read_recording(folder / "test.csv", md.load(folder / "arm.toml"))
     (folder / "test.csv").unlink()
-    md.Recording(log.t, log.q, 0 * np.asarray(log.tau), joint_names=log.joint_names).save(folder / "test.csv")
+    md.Recording(log.t, log.q, 0 * np.asarray(log.tau), joint_names=log.joint_names).save(
+        folder / "test.csv"
+    )
     result = run(str(folder / "study.toml"), "--step", "validate")
     assert result.exit_code == 0, result.output
     assert "error on test: not known" in " ".join(result.output.split())
 
 
 def test_wrong_signs_of_coupled_drives_are_told(folder: Path) -> None:
-    edit(folder, "[base]", '[mapping]\nsign = ["up", "down"]\ncoupling = [[1, 0], [0.5, 1]]\n\n[base]')
+    edit(
+        folder,
+        "[base]",
+        '[mapping]\nsign = ["up", "down"]\ncoupling = [[1, 0], [0.5, 1]]\n\n[base]',
+    )
     with pytest.raises(MinidynError, match="sign"):
         md.run_study(folder / "study.toml", only=["validate"])
 
@@ -539,13 +640,23 @@ def test_a_starter_file_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert steps["validate"]["summary"]["relative_error"]["test"] < 0.05
         shutil.rmtree("new")
     recording = md.read_recording("test.csv")
-    for signal in ("q", "tau"):  # positions in one file, torques in the other: one run, not one to fit and one to test
+    for signal in (
+        "q",
+        "tau",
+    ):  # positions in one file, torques in the other: one run, not one to fit and one to test
         names = ",".join(f"{signal}.{joint}" for joint in recording.joint_names)
         columns = np.column_stack([recording.t, getattr(recording, signal)])
         np.savetxt(f"{signal}.csv", columns, delimiter=",", header=f"t,{names}", comments="")
-    assert run("two.toml", "--init", "--robot", "arm.toml", "--log", "q.csv", "--log", "tau.csv").exit_code == 0
+    assert (
+        run(
+            "two.toml", "--init", "--robot", "arm.toml", "--log", "q.csv", "--log", "tau.csv"
+        ).exit_code
+        == 0
+    )
     assert Path("two.toml").read_text().count('files = ["q.csv", "tau.csv"]\npart = ') == 2
-    told = CliRunner().invoke(main, ["-q", "validate", "study/identify/estimate.json", "q.csv", "tau.csv"])
+    told = CliRunner().invoke(
+        main, ["-q", "validate", "study/identify/estimate.json", "q.csv", "tau.csv"]
+    )
     assert "q.csv + tau.csv" in told.stdout, told.output
     assert run("x.toml", "--init").exit_code == 2
     assert run("x.toml", "--robot", "arm.toml").exit_code == 2
@@ -558,14 +669,18 @@ def test_results_print_in_a_line(folder: Path) -> None:
     assert len(repr(result.steps[0])) < 200
 
 
-def test_a_starter_file_takes_a_test_log_and_a_mapping(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_starter_file_takes_a_test_log_and_a_mapping(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(folder)
     recording = md.read_recording("test.csv")
     names = ",".join(f"{kind}{k}" for kind in ("q", "current_") for k in (1, 2))
     for name in ("fit", "other"):
         table = np.column_stack([recording.t, recording.q, recording.tau / [2.0, 4.0]])
         np.savetxt(f"{name}.csv", table, delimiter=",", header=f"t,{names}", comments="")
-    Path("map.toml").write_text('drive_gain = [2.0, 4.0]\ntau = "current_*"\n\n[units]\ntau = "A"\n')
+    Path("map.toml").write_text(
+        'drive_gain = [2.0, 4.0]\ntau = "current_*"\n\n[units]\ntau = "A"\n'
+    )
     words = ("--init", "--robot", "arm.toml", "--log", "fit.csv", "--validate", "other.csv")
     told = run("s.toml", *words, "--mapping", "map.toml")
     assert told.exit_code == 0, told.output
@@ -589,7 +704,10 @@ def test_a_starter_file_takes_a_test_log_and_a_mapping(folder: Path, monkeypatch
 
 @pytest.mark.long
 def test_a_hand_with_a_finger_that_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The Panda with its hand, from the starter file to the report: drives are those of the joints that have one."""
+    """The Panda with its hand, from the starter file to the report.
+
+    Drives are those of the joints that have one.
+    """
     monkeypatch.chdir(tmp_path)
     assert run("hand.toml", "--init", "--robot", "panda_hand").exit_code == 0
     text = Path("hand.toml").read_text().replace("duration = 10", "duration = 6")
@@ -609,10 +727,15 @@ def test_a_broken_file_of_several_may_be_left_out(tmp_path: Path) -> None:
     robot = md.load("two_link")
     law = md.control.computed_torque(robot, bandwidth=10.0)
     for seed in (1, 2):
-        run = md.simulate(robot, law, md.trajectory.fourier(robot, seed=seed), 4.0, torque_noise=0.1)
+        run = md.simulate(
+            robot, law, md.trajectory.fourier(robot, seed=seed), 4.0, torque_noise=0.1
+        )
         run.save(tmp_path / f"{seed}.parquet")
     (tmp_path / "3.parquet").write_bytes((tmp_path / "1.parquet").read_bytes()[:-500])
-    text = '[robot]\nfile = "two_link"\n[[log]]\nname = "all"\nfiles = ["1.parquet", "2.parquet", "3.parquet"]\n'
+    text = (
+        '[robot]\nfile = "two_link"\n[[log]]\nname = "all"\n'
+        'files = ["1.parquet", "2.parquet", "3.parquet"]\n'
+    )
     text += '[identify]\nlogs = ["all"]\nfriction = []\nlazy = true\n'
     (tmp_path / "stop.toml").write_text(text)
     with pytest.raises(MinidynError, match=r"3\.parquet"):

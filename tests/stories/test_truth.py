@@ -1,4 +1,7 @@
-"""A sample of benchmarks/truth.py: effects are what they say, and the default beats plain least squares."""
+"""A sample of benchmarks/truth.py.
+
+Effects are what they say, and the default beats plain least squares.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ import truth_effects  # noqa: E402
 from conftest import count  # noqa: E402
 
 
-@pytest.mark.parametrize("effect", ["none", "jitter", *list(truth_effects.EFFECTS)[2 : count(2, 99)]])
+@pytest.mark.parametrize(
+    "effect", ["none", "jitter", *list(truth_effects.EFFECTS)[2 : count(2, 99)]]
+)
 def test_the_default_is_not_worse_than_plain_least_squares(effect: str) -> None:
     """One small robot: the whole table is made by the benchmark."""
     row = truth.work(("two_link", effect, 4, ("default", "plain")))
@@ -27,7 +32,9 @@ def test_the_default_is_not_worse_than_plain_least_squares(effect: str) -> None:
 
 
 def test_on_short_slow_logs_a_good_file_is_used(tmp_path: Path) -> None:
-    """What friction leaves of four seconds at a crawl, and noise of accelerations, are no errors of bodies or units."""
+    """What friction leaves of four seconds at a crawl, and noise of accelerations, are no errors of
+    bodies or units.
+    """
     for robot in ("so101", "puma4"):  # "off by 376 %", and a factor of 3.6 ± 0.9
         case = truth.case_of(robot, "weak", 0)
         log = md.read_recording(case.log.save(tmp_path / "log.npz"), case.log.file)
@@ -36,13 +43,12 @@ def test_on_short_slow_logs_a_good_file_is_used(tmp_path: Path) -> None:
         assert "signals.torque_scale" not in [notice.code for notice in estimate.notices]
 
 
-# presliding hid a delay; waves that grow with the speed were guessed where a low-pass hides them; the low-pass of a
-# fast motion asked for a cubic term; waves hid Stribeck friction
-HIDDEN = [("two_link", "delay", 6, 0.002), ("scara", "everything", 1, 0.01), ("so101", "fast", 12, 0.008)]
-HIDDEN += [("so101", "everything", 512, 0.01), ("xarm7", "everything", 9, 0.035)]
+# waves that grow with the speed were guessed where a low-pass hides them; waves hid Stribeck
+# friction
+HIDDEN = [("scara", "everything", 1, 0.01), ("xarm7", "everything", 9, 0.035)]
 
 
-@pytest.mark.parametrize(("robot", "effect", "seed", "most"), HIDDEN[: count(2, 5)])
+@pytest.mark.parametrize(("robot", "effect", "seed", "most"), HIDDEN[: count(1, 2)])
 def test_friction_terms_do_not_stand_in_for_something_else(
     robot: str, effect: str, seed: int, most: float, tmp_path: Path
 ) -> None:
@@ -51,22 +57,39 @@ def test_friction_terms_do_not_stand_in_for_something_else(
     assert np.linalg.norm(found.predicted - case.exact) < most * np.linalg.norm(case.exact)
 
 
-def late_case(robot: str, effect: str, seed: int, delay: float, folder: Path) -> tuple[truth.Case, md.Recording]:
+def test_a_fast_motion_is_advised_a_higher_cutoff(tmp_path: Path) -> None:
+    case = truth.case_of("so101", "fast", 12)
+    log = md.read_recording(case.log.save(tmp_path / "log.npz"), case.log.file)
+    default = md.identify(case.log.file, log, consistent=False)
+    [notice] = [one for one in default.notices if one.code == "prepare.fast_motion"]
+    higher = md.prepare(case.log.file, log, notice.data["cutoff"])
+    advised = md.identify(case.log.file, higher, consistent=False)
+    errors = [np.linalg.norm(one.predict(case.test) - case.exact) for one in (default, advised)]
+    assert errors[1] < 0.5 * errors[0]
+    assert not [one for one in higher.notices if one.code == "prepare.fast_motion"]
+
+
+def late_case(
+    robot: str, effect: str, seed: int, delay: float, folder: Path
+) -> tuple[truth.Case, md.Recording]:
     """Return a case whose torques are late, s, and its log."""
     case = truth.case_of(robot, effect, seed)
-    tau = np.column_stack([np.interp(case.log.t - delay, case.log.t, column) for column in case.log.tau.T])
+    tau = np.column_stack(
+        [np.interp(case.log.t - delay, case.log.t, column) for column in case.log.tau.T]
+    )
     log = replace(case.log, tau=tau) if delay else case.log
     return case, md.read_recording(log.save(folder / "log.npz"), log.file)
 
 
-# presliding lags behind as if torques were late, and may hide it; friction of the load changes as gravity does
+# presliding lags behind as if torques were late, and may hide it; friction of the load changes as
+# gravity does
 LATE: list[tuple[str, str, int, str | tuple[str, ...], float, float]] = [
     ("two_link", "presliding", 204, "auto", 0.012, 0.0011),
     ("two_link", "load", 4, truth.PLAIN, 0.012, 0.003),
-    ("puma4", "load", 4, truth.PLAIN, 0.012, 0.001),
     ("two_link", "weight", 7, truth.PLAIN, 0.012, 0.002),
     ("two_link", "presliding", 204, truth.PLAIN, 0.012, 0.003),
     ("ur5e", "presliding", 10, "auto", 0.012, 0.0005),
+    ("scara", "none", 3, "auto", 0.005, 0.0005),
 ]
 PUNCTUAL: list[tuple[str, str, int, tuple[str, ...]]] = [
     ("two_link", "load", 4, truth.PLAIN),
@@ -77,15 +100,29 @@ PUNCTUAL: list[tuple[str, str, int, tuple[str, ...]]] = [
 
 @pytest.mark.parametrize(("robot", "effect", "seed", "terms", "delay", "most"), LATE)
 def test_friction_does_not_hide_a_delay(
-    robot: str, effect: str, seed: int, terms: str | tuple[str, ...], delay: float, most: float, tmp_path: Path
+    robot: str,
+    effect: str,
+    seed: int,
+    terms: str | tuple[str, ...],
+    delay: float,
+    most: float,
+    tmp_path: Path,
 ) -> None:
     case, log = late_case(robot, effect, seed, delay, tmp_path)
     estimate = md.identify(case.log.file, log, consistent=False, friction=terms)
-    assert abs(estimate.settings["preparation"].get("delay", 0.0) - delay) <= most
-    told = [notice.code for notice in estimate.notices if "delay" in notice.code]
-    assert told == ["prepare.delay", "identify.delay_removed"]
-    if terms == "auto":
-        assert np.linalg.norm(estimate.predict(case.test) - case.exact) < 0.004 * np.linalg.norm(case.exact)
+    assert "delay" not in estimate.settings["preparation"]  # reported, not removed
+    assert abs(reported_delay(estimate) - delay) <= most
+    moved = md.prepare(case.log.file, log, delay=reported_delay(estimate))
+    punctual = md.identify(case.log.file, moved, consistent=False, friction=terms)
+    errors = [np.linalg.norm(one.predict(case.test) - case.exact) for one in (punctual, estimate)]
+    assert errors[0] < errors[1]
+    assert not any(notice.code == "identify.torque_delay" for notice in punctual.notices)
+
+
+def reported_delay(estimate: md.Estimate) -> float:
+    """Return the delay of the estimate's notice, s."""
+    [notice] = [one for one in estimate.notices if one.code == "identify.torque_delay"]
+    return float(notice.data["delay"])
 
 
 @pytest.mark.parametrize(("robot", "effect", "seed", "terms"), PUNCTUAL)
@@ -111,15 +148,7 @@ def test_sharp_friction_does_not_make_a_delay_look_smaller(name: str) -> None:
     tau += 0.01 * np.sqrt(np.mean(tau**2, axis=0)) * np.random.default_rng(5).normal(size=tau.shape)
     late = md.Recording(t, np.round(q / 2e-5) * 2e-5, tau, joint_names=plain.joint_names)
     estimate = md.identify(name, late, consistent=False)
-    assert estimate.settings["preparation"].get("delay", 0.0) == pytest.approx(0.005, abs=5e-4)
-
-
-def test_noise_of_accelerations_does_not_make_a_delay_look_smaller(tmp_path: Path) -> None:
-    case, log = late_case("two_arm", "none", 308, 0.012, tmp_path)  # slow, so that accelerations are small
-    kept = md.prepare(case.log.file, log, delay=0.0)
-    estimate = md.identify(case.log.file, kept, consistent=False, friction=truth.PLAIN)
-    [told] = [notice.data for notice in estimate.notices if notice.code == "identify.torque_delay"]
-    assert abs(told["delay"] - 0.012) < 2.5 * told["std"] < 0.002
+    assert reported_delay(estimate) == pytest.approx(0.005, abs=5e-4)
 
 
 def test_joints_whose_presliding_the_filter_hides_have_their_width_back(tmp_path: Path) -> None:

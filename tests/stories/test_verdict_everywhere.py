@@ -33,15 +33,21 @@ def run(*words: object) -> Result:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a fitted log, a renamed and rounded copy of its middle, another log, and the estimate."""
+    """A folder with a fitted log, a renamed and rounded copy of its middle, another log, and the
+    estimate.
+    """
     made = tmp_path_factory.mktemp("verdict")
     fit, other = small_runs()
     fit.save(made / "fit.csv")
     other.save(made / "other.csv")
     part = fit[400:1600]
-    copy = md.Recording(part.t - 1.0, part.q.round(5), part.tau.round(4), joint_names=part.joint_names)
+    copy = md.Recording(
+        part.t - 1.0, part.q.round(5), part.tau.round(4), joint_names=part.joint_names
+    )
     copy.save(made / "brand_new.npz")
-    result = run("identify", "two_link", made / "fit.csv", "--friction", FRICTION, "--output", made / "out")
+    result = run(
+        "identify", "two_link", made / "fit.csv", "--friction", FRICTION, "--output", made / "out"
+    )
     assert result.exit_code == 0, result.output
     return made
 
@@ -81,7 +87,12 @@ def test_identify_without_a_test_does_not_pass() -> None:
 
 @pytest.mark.parametrize("verb", ["validate", "report"])
 def test_a_copy_of_the_fitted_log_is_called_fitted_data(verb: str) -> None:
-    words = [verb, "out/estimate.json", "brand_new.npz", *(["--output", "r.html"] if verb == "report" else [])]
+    words = [
+        verb,
+        "out/estimate.json",
+        "brand_new.npz",
+        *(["--output", "r.html"] if verb == "report" else []),
+    ]
     result = run(*words, "--require", "pass")
     assert result.exit_code == 3, result.output
     assert "brand_new.npz: fitted data" in result.stdout
@@ -135,8 +146,12 @@ def test_a_single_bad_joint_is_not_green(tmp_path: Path) -> None:
     tau = other.tau.copy()
     tau[:, 1] *= 1.4  # a wrong gain of one drive, hidden behind the large first joint
     md.Recording(other.t, other.q, tau, joint_names=other.joint_names).save(tmp_path / "gain.csv")
-    result = run("validate", "out/estimate.json", tmp_path / "gain.csv", "--require", "pass", "--json")
+    result = run(
+        "validate", "out/estimate.json", tmp_path / "gain.csv", "--require", "pass", "--json"
+    )
     assert result.exit_code == 3
-    bad = {rule["joint"] for rule in json.loads(result.stdout)["verdict"]["rules"] if not rule["ok"]}
+    bad = {
+        rule["joint"] for rule in json.loads(result.stdout)["verdict"]["rules"] if not rule["ok"]
+    }
     assert "joint2" in bad
     assert "joint1" not in bad

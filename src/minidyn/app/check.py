@@ -1,4 +1,7 @@
-"""`md.check`: a log before any fit. Is it what it should be, what can it show, and what to record next."""
+"""`md.check`: a log before any fit.
+
+Is it what it should be, what can it show, and what to record next.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +15,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minidyn.app.report.check_page import write_check
-from minidyn.arrays import Array, plain_values, single_thread
+from minidyn.arrays import Array, plain_values, single_thread, solvable
 from minidyn.base.base_map import BaseMap
-from minidyn.base.base_parameters import base_parameters
 from minidyn.display import DisplayTable
-from minidyn.dynamics.functions import base_regressor
-from minidyn.dynamics.record import STATES
 from minidyn.errors import MinidynError
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.identification.consistency.prior import prior_parameters
-from minidyn.identification.diagnostics.excitation import POOR, WEAK, delay_notices, excitation_notices
+from minidyn.identification.diagnostics.delay import delay_notices
+from minidyn.identification.diagnostics.excitation import (
+    MOTION,
+    WEAK,
+    excitation_notices,
+    relative_deviations,
+    with_shown_condition,
+)
+from minidyn.identification.diagnostics.joint_scales import joint_scale_notices
 from minidyn.identification.diagnostics.log_facts import (
     HEADINGS,
-    LEVELS,
     JointFacts,
     RunFacts,
     fact_notices,
@@ -37,13 +44,34 @@ from minidyn.identification.estimators.method import Options, Solution
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.friction.choose import choose_friction, starting_model
 from minidyn.identification.identify import DEFAULT_METHOD, lifted, ready_for
-from minidyn.identification.rows.base_rows import remembering, signals_of
-from minidyn.identification.validate import fitted_notices
+from minidyn.identification.rows.base_rows import (
+    fitted_base,
+    remembering,
+    shown_parameters,
+)
+from minidyn.identification.validate import fitted_notices, overlap_of
 from minidyn.model.drives import AUTO
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, about_robot_file, act, most_serious_first, notices_json, worth_telling
+from minidyn.notices import (
+    BY_GRADE,
+    Grade,
+    Notice,
+    about_robot_file,
+    error,
+    grade_of,
+    most_serious_first,
+    notices_json,
+    worth_telling,
+)
 from minidyn.recording.lazy import AnyRecording, LazyRecording
-from minidyn.recording.ready import RecordingLike, as_recording, in_robot_order, with_mapped_coupling
+from minidyn.recording.measured import torques_measured, with_measured_torques
+from minidyn.recording.ready import (
+    RecordingLike,
+    as_recording,
+    in_robot_order,
+    with_logged_joints,
+    with_mapped_coupling,
+)
 from minidyn.recording.recording import SKETCH, leaving_out
 from minidyn.recording.sketch import Sketch, sketch_of, sketched
 from minidyn.text import markdown_cell
@@ -51,21 +79,16 @@ from minidyn.text import markdown_cell
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-NOT_FITTED = act(
+NOT_FITTED = error(
     "check.not_fitted",
     "No model could be fitted to the log, not even a first one.",
     "Mend what the sentence names; then check again.",
 )
-NOT_SHOWN = act(
+NOT_SHOWN = error(
     "check.not_shown",
     "Base parameters that no sample of the log shows: their columns of the regressor are zero.",
     "Move the joints that {parameters[0]} belongs to, or accept that the prior decides.",
 )
-
-_COUNTS = 0.1  # of a joint's torque: a parameter of less does not count
-_ENOUGH = 4000  # samples to see how large a parameter's torque is
-_QUIET = ("identify.helpful_motion",)  # no reason for caution alone
-_CAREFUL = (POOR.code,)  # no reason not to fit: the verdict on a model asks for care there, too
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,11 +101,12 @@ class Check:
         joints: Ranges, speeds, torques, noise, reversals, standstill and saturation of each joint.
         runs: Length and rate of each run.
         notices: Everything odd, and what to do about it; most serious first.
-        excitation: {base parameter: standard deviation} that a fit will have, relative to the parameter's value or, for
-            small ones, to the value that makes up a tenth of a joint's torque; infinite where the log does not show it,
-            empty where no fit was possible.
+        excitation: {base parameter: standard deviation} that a fit will have, relative to the
+            parameter's value or, for small ones, to the value that makes up a tenth of a joint's
+            torque; infinite where the log does not show it, empty where no fit was possible.
         condition: Condition number of the fit; NaN where there was none.
-        overlap: Share of the log, 0 to 1, that is in the fitted data it was compared with; None: not known.
+        overlap: Share of the log, 0 to 1, that is in the fitted data it was compared with; None:
+            not known.
     """
 
     robot: Robot
@@ -96,38 +120,46 @@ class Check:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing has to be done before a fit."""
-        return self.level != "bad"
+        """Whether no notice is an error or a warning."""
+        return self.level == "good"
 
     @property
-    def level(self) -> str:
-        """Return "good", "caution" or "bad".
+    def level(self) -> Grade:
+        """Return "good", "caution" (a warning) or "bad" (an error)."""
+        return grade_of(self.notices)
 
-        Notices that ask for action make it bad, others that concern the data ask for care, and so does poor excitation.
-        """
-        if any(notice.level == "act" and notice.code not in _CAREFUL for notice in self.notices):
-            return "bad"
-        doubts = [one for one in worth_telling(self.notices) if one.code not in _QUIET]
-        return "caution" if doubts else "good"
+    @property
+    def headline(self) -> str:
+        """The level in words."""
+        return BY_GRADE[self.level].log
 
     @property
     def columns(self) -> dict[str, dict[str, list[str]]]:
-        """{file: {signal: its columns}}, as the log was read; empty for recordings that minidyn wrote or made."""
+        """{file: {signal: its columns}}, as the log was read.
+
+        Empty for recordings that minidyn wrote or made.
+        """
         found: dict[str, dict[str, list[str]]] = {}
         for notice in self.recording.notices:
             if notice.code == "recording.columns":
-                columns = {name: list(value) for name, value in notice.data.items() if name != "file"}
+                columns = {
+                    name: list(value) for name, value in notice.data.items() if name != "file"
+                }
                 found[str(notice.data["file"])] = columns
         for notice in self.recording.notices:
             if notice.code in ("recording.time_column", "recording.time_unit_guessed"):
                 names = notice.data.get("columns") or [notice.data.get("column")]
-                found.setdefault(str(notice.data["file"]), {})["time"] = [f"{n} ({notice.data['unit']})" for n in names]
+                found.setdefault(str(notice.data["file"]), {})["time"] = [
+                    f"{n} ({notice.data['unit']})" for n in names
+                ]
         return found
 
     @property
     def next(self) -> list[str]:
         """What to do, and what to record next, most serious first."""
-        return list(dict.fromkeys(notice.advice for notice in worth_telling(self.notices) if notice.advice))
+        known = [*worth_telling(self.notices), *self.notices]
+        advised = [one for one in known if one.level != "info" or one.code == MOTION.code]
+        return list(dict.fromkeys(one.advice for one in advised if one.advice))
 
     def shown(self, word: str) -> list[str]:
         """Return the base parameters that the log shows "well", "fairly", "weakly" or "not"."""
@@ -136,7 +168,9 @@ class Check:
     def table(self) -> str:
         """Return the joints as a Markdown table."""
         rows = [f"| {' | '.join(HEADINGS)} |", "|---|---|---|---:|---:|---:|---:|---:|---:|---:|"]
-        rows += ["| " + " | ".join(markdown_cell(cell) for cell in row) + " |" for row in self.rows()]
+        rows += [
+            "| " + " | ".join(markdown_cell(cell) for cell in row) + " |" for row in self.rows()
+        ]
         return "\n".join(rows)
 
     def rows(self) -> list[tuple[str, ...]]:
@@ -179,13 +213,19 @@ class Check:
             "columns": self.columns,
             "runs": [vars(run) for run in self.runs],
             "joints": [
-                {**vars(one), "used": one.used, "noise_share": one.noise_share, "beyond": one.beyond}
+                {
+                    **vars(one),
+                    "used": one.used,
+                    "noise_share": one.noise_share,
+                    "beyond": one.beyond,
+                }
                 for one in self.joints
             ],
             "condition": self.condition,
             "overlap": self.overlap,
             "excitation": {
-                name: {"relative_std": value, "shown": shown_word(value)} for name, value in self.excitation.items()
+                name: {"relative_std": value, "shown": shown_word(value)}
+                for name, value in self.excitation.items()
             },
             "next": self.next,
             "notices": notices_json(self.notices),
@@ -195,7 +235,7 @@ class Check:
     def _repr_html_(self) -> str:
         columns: dict[str, Sequence[Any]] = {"joint": [one.name for one in self.joints]}
         for heading, attribute in (
-            ("lowest q", "least"), ("highest q", "most"), ("of its range", "used"), ("speed", "speed"),
+            ("lowest q", "least"), ("highest q", "most"), ("of its range", "used"), ("speed", "speed"),  # noqa: E501
             ("torque", "torque"), ("over the file's", "scale"),
             ("noise", "noise_share"), ("reversals", "reversals"), ("standstill", "standstill"),
             ("saturated", "saturated"),
@@ -205,17 +245,28 @@ class Check:
         return DisplayTable(repr(self), columns, shares, self.notices).to_html()
 
     def __repr__(self) -> str:
-        counts = [f"{sum(one.level == level for one in self.notices)} to {word}" for level, word in _TO.items()]
+        counts = [
+            f"{sum(one.level == level for one in self.notices)} {word}"
+            for level, word in _COUNTED.items()
+        ]
         shown = len(self.shown("well")) + len(self.shown("fairly"))
-        what = f"{shown} of {len(self.excitation)} base parameters shown" if self.excitation else "no fit possible"
-        return f"Check({LEVELS[self.level].lower()}; {len(self.recording)} samples, {what}; {', '.join(counts)})"
+        what = (
+            f"{shown} of {len(self.excitation)} base parameters shown"
+            if self.excitation
+            else "no fit possible"
+        )
+        return (
+            f"Check({self.headline.lower()}; {len(self.recording)} samples, {what}; "
+            f"{', '.join(counts)})"
+        )
 
 
-_TO = {"act": "do", "look": "know"}
+_COUNTED = {"error": "errors", "warning": "warnings"}
 
 
 @leaving_out
 @single_thread()
+@solvable()
 def check(
     robot: RobotLike,
     recording: RecordingLike | Sequence[str | os.PathLike[str]],
@@ -226,14 +277,14 @@ def check(
 ) -> Check:
     """Look at a log before any fit: is it what it should be, what can it show, what to record next.
 
-    A first fit by least squares, with friction chosen from the data, shows noise, delay and which base parameters the
-    motion excites. Nothing is kept of it: `md.identify` makes the model.
+    A first fit by least squares, with friction chosen from the data, shows noise, delay and which
+    base parameters the motion excites. Nothing is kept of it: `md.identify` makes the model.
 
     Args:
         robot: The robot, a built-in robot's name or a robot file's path.
         recording: The log, raw or prepared, in memory or on disk, or its path or paths.
-        fit: The data that are fitted, or a model (or its estimate.json), where the log is to test it: the log should be
-            other data, and the check says which share of it is not.
+        fit: The data that are fitted, or a model (or its estimate.json), where the log is to test
+            it: the log should be other data, and the check says which share of it is not.
         executor: As for `md.identify`.
         on_error: As for `md.identify`.
 
@@ -245,18 +296,24 @@ def check(
     """
     robot = as_robot(robot)
     engine: dict[str, Any] = {"executor": executor, "on_error": on_error}
+    log = as_recording(recording, robot, **engine)
+    robot = with_logged_joints(robot, log)
     fitted = None if fit is None else _sketch(robot, fit, engine)
-    raw = sketched(in_robot_order(robot, as_recording(recording, robot, **engine)), robot.joint_names)
+    raw = sketched(with_measured_torques(robot, in_robot_order(robot, log)), robot.joint_names)
     robot = with_mapped_coupling(robot, raw.notices, raw.joint_names)
+    robot = robot.with_measured_torques(torques_measured(raw))
     notices = [*about_robot_file(robot.notices), *raw.notices]
     stopped = meaningless(robot, raw)
     notices += stopped
     first: _FirstFit | None = None
     if "tau" not in raw.signals:
-        notices.append(NOT_FITTED("no model can be fitted: the log has no torques", reason="no torques"))
+        notices.append(
+            NOT_FITTED("no model can be fitted: the log has no torques", reason="no torques")
+        )
     elif not stopped:
         try:
-            first = _first_fit(robot, raw)
+            with solvable():
+                first = _first_fit(robot, raw)
             notices += first.notices
         except MinidynError as error:
             notices.append(NOT_FITTED(f"no model can be fitted: {error}", reason=str(error)))
@@ -264,11 +321,10 @@ def check(
     if first is not None:
         measured = zip(joints, first.found.sigma.tolist(), first.scales.tolist())
         joints = [replace(one, noise=noise, scale=scale) for one, noise, scale in measured]
-    tested = sketch_of(raw)  # filled by now, also for a log on disk
-    overlap = None if fitted is None or tested is None else fitted.share_of(tested)
-    notices += [*fact_notices(joints, runs), *fitted_notices(overlap)]
+    overlap, same = overlap_of(fitted, raw, raw)
+    notices += [*fact_notices(joints, runs), *fitted_notices(overlap), *same]
     return Check(
-        robot,
+        robot.with_measured_torques(None),
         raw,
         tuple(joints),
         tuple(runs),
@@ -280,14 +336,18 @@ def check(
 
 
 def _sketch(
-    robot: Robot, fit: Estimate | RecordingLike | Sequence[str | os.PathLike[str]], engine: Mapping[str, Any]
+    robot: Robot,
+    fit: Estimate | RecordingLike | Sequence[str | os.PathLike[str]],
+    engine: Mapping[str, Any],
 ) -> Sketch | None:
     """Return the sketch of fitted data, given by themselves or by the model."""
     if isinstance(fit, str | os.PathLike) and Path(fit).suffix.lower() == ".json":
         fit = load_estimate(fit)
     if isinstance(fit, Estimate):
         return Sketch.from_json(fit.settings.get(SKETCH))
-    data = sketched(in_robot_order(robot, as_recording(fit, robot, argument="fit", **engine)), robot.joint_names)
+    data = sketched(
+        in_robot_order(robot, as_recording(fit, robot, argument="fit", **engine)), robot.joint_names
+    )
     if isinstance(data, LazyRecording):
         for _ in data.each(_passed):  # it is sketched as it is read
             pass
@@ -313,44 +373,42 @@ class _FirstFit:
 
     @property
     def relative(self) -> Array:
-        """Relative standard deviation of each base parameter (b,), infinite where no sample shows it.
-
-        A parameter near zero is known well enough where its uncertainty hardly moves the torque, so that a value that
-        makes up a tenth of a joint's torque replaces its own where that is larger.
-        """
-        size = np.linalg.norm(self.found.R, axis=0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            value = np.fmax(np.abs(self.found.beta), _COUNTS / self._effect())
-            relative = np.sqrt(np.diag(self.found.covariance)) / value
-        return np.where((size > 0) & np.isfinite(relative), relative, np.inf)
-
-    def _effect(self) -> Array:
-        """Return the torque of each parameter of value one (b,), over the joint's torque where that is most (rms)."""
-        tile = next(iter(self.data.tiles(_ENOUGH)))
-        q, dq, ddq, tau = signals_of(tile, "q", "dq", "ddq", "tau")
-        Y = base_regressor(self.robot, q, dq, ddq, base=self.base, memory=tile.telemetry.get(STATES))
-        torque = np.sqrt(np.mean(tau**2, axis=0))
-        return np.asarray(np.fmax.reduce(np.sqrt(np.mean(Y**2, axis=0)) / torque[:, None]))
+        """Relative standard deviation of each base parameter (b,): `relative_deviations`."""
+        return relative_deviations(self.robot, self.base, self.found, self.data)
 
 
 def _first_fit(robot: Robot, raw: AnyRecording) -> _FirstFit:
     method = METHODS[DEFAULT_METHOD]
     model = starting_model(robot, AUTO, True)
     data, notices = ready_for(method, model, raw)
-    choice = choose_friction(model, base_parameters(model), data, AUTO)
+    choice = choose_friction(model, fitted_base(model), data, AUTO)
     options = Options(allow_open=True)
     data = remembering(choice.robot, data)
     found = choice.fit(lambda loaded: method.solve(loaded, choice.base, data, options)).made
+    found = with_shown_condition(choice.robot, choice.base, found)
+    found = choice.with_width_uncertainty(found, data.info.get("cutoff"), False)
     fitted = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot))
     notices = [one for one in notices if one not in raw.notices]
     notices += [*choice.notices, *found.notices, *delay_notices(fitted, choice.base, data, found)]
-    # which parameters are weak is said by `excitation`, which judges small ones by their torque
-    notices += [one for one in excitation_notices(fitted, choice.base, found) if one.code != WEAK.code]
+    told = excitation_notices(fitted, choice.base, found, data)
+    notices += [one for one in told if one.code != WEAK.code]  # `excitation` says it
     known = prior_parameters(choice.robot, None, (robot, model))
     notices += scale_notices(choice.robot, data, known)
-    scales = [scale.factor if scale.known else math.nan for scale in torque_scales(choice.robot, data, known)]
-    hidden = [name for name, size in zip(choice.base.names, np.linalg.norm(found.R, axis=0)) if not size > 0]
+    notices += joint_scale_notices(fitted, choice.base, data, found)
+    scales = [
+        scale.factor if scale.known else math.nan
+        for scale in torque_scales(choice.robot, data, known)
+    ]
+    sizes, can_show = np.linalg.norm(found.R, axis=0), shown_parameters(choice.robot, choice.base)
+    hidden = [
+        name
+        for name, size, possible in zip(choice.base.names, sizes, can_show)
+        if possible and not size > 0
+    ]
     if hidden:
-        text = f"no sample shows {', '.join(hidden[:6])}{f' and {len(hidden) - 6} more' if len(hidden) > 6 else ''}"
+        text = (
+            "no sample shows "
+            f"{', '.join(hidden[:6])}{f' and {len(hidden) - 6} more' if len(hidden) > 6 else ''}"
+        )
         notices.append(NOT_SHOWN(text, parameters=hidden))
     return _FirstFit(data, fitted, choice.base, found, tuple(notices), np.array(scales))

@@ -1,4 +1,7 @@
-"""Two estimates of one robot side by side: which parameters differ, and what it means for the torques."""
+"""Two estimates of one robot side by side.
+
+Which parameters differ, and what it means for the torques.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,9 @@ FAR = 3.0
 """Standard deviations apart from which two values are called different."""
 
 _PERIOD, _SAMPLES = 10.0, 1000  # s, of the motion on which torques are compared
-_Value: TypeAlias = tuple[float, float, float]  # value, standard deviation, the log's own part of that
+_Value: TypeAlias = tuple[
+    float, float, float
+]  # value, standard deviation, the log's own part of that
 _CLOSE = 1e-6  # m or of a turn: placements of joints that count as the same
 
 
@@ -44,8 +49,9 @@ class Pair:
         joint: Index of the joint it is named after.
         first: Value and standard deviation in the first estimate.
         second: The same in the second; NaN where it has no such parameter.
-        apart: How far apart the values are, in standard deviations of their difference. Errors that both logs share
-            (of one prior, of how sharply friction reverses) are not in it; those of each log count as independent.
+        apart: How far apart the values are, in standard deviations of their difference. Errors that
+            both logs share (of one prior, of how sharply friction reverses) are not in it; those of
+            each log count as independent.
     """
 
     name: str
@@ -66,8 +72,8 @@ class EstimateComparison:
         names: What to call them.
         pairs: Base parameters of the first, with their values in the second.
         only: For each estimate, base parameters that the other does not have.
-        difference: For each joint, rms of the difference of the predicted torques over that of the first model's
-            torques, on a motion within the joint limits.
+        difference: For each joint, rms of the difference of the predicted torques over that of the
+            first model's torques, on a motion within the joint limits.
         relative_difference: The same over all joints.
     """
 
@@ -86,12 +92,19 @@ class EstimateComparison:
 
     @property
     def different(self) -> tuple[Pair, ...]:
-        """The pairs that are more than three standard deviations apart, the most different first."""
-        return tuple(sorted((one for one in self.pairs if one.apart > FAR), key=lambda one: -one.apart))
+        """The pairs that are more than three standard deviations apart, the most different
+        first.
+        """
+        return tuple(
+            sorted((one for one in self.pairs if one.apart > FAR), key=lambda one: -one.apart)
+        )
 
     @property
     def not_comparable(self) -> tuple[str, ...]:
-        """Sentences on what cannot be compared: parameters of one estimate, combinations that are not the same."""
+        """Sentences on what cannot be compared.
+
+        Parameters of one estimate, combinations that are not the same.
+        """
         mixed = [name for name in self.only[0] if name in self.only[1]]
         found = [
             f"only in {name}: {', '.join(names)}"
@@ -99,7 +112,9 @@ class EstimateComparison:
             if (names := [one for one in own if one not in mixed])
         ]
         if mixed:
-            found.append(f"of the same name, but other combinations of parameters: {', '.join(mixed)}")
+            found.append(
+                f"of the same name, but other combinations of parameters: {', '.join(mixed)}"
+            )
         return tuple(found)
 
     def table(self) -> str:
@@ -122,7 +137,10 @@ class EstimateComparison:
     def _display(self) -> DisplayTable:
         one, two = self.names if self.names[0] != self.names[1] else ("first", "second")
         columns: dict[str, list[Any]] = {"parameter": [pair.name for pair in self.pairs]}
-        columns |= {one: [pair.first[0] for pair in self.pairs], f"{one}, std": [pair.first[1] for pair in self.pairs]}
+        columns |= {
+            one: [pair.first[0] for pair in self.pairs],
+            f"{one}, std": [pair.first[1] for pair in self.pairs],
+        }
         columns |= {two: [pair.second[0] for pair in self.pairs]}
         columns |= {f"{two}, std": [pair.second[1] for pair in self.pairs]}
         columns |= {"standard deviations apart": [pair.apart for pair in self.pairs]}
@@ -136,7 +154,10 @@ class EstimateComparison:
         pairs = {
             one.name: {
                 "unit": one.unit,
-                **{key: dict(zip(("value", "std"), side)) for key, side in (("a", one.first), ("b", one.second))},
+                **{
+                    key: dict(zip(("value", "std"), side))
+                    for key, side in (("a", one.first), ("b", one.second))
+                },
                 "standard_deviations_apart": one.apart,
             }
             for one in self.pairs
@@ -154,7 +175,10 @@ class EstimateComparison:
         return dict(plain_values(found, finite=True))
 
     def report(self, path: str | Path = "comparison.html") -> Path:
-        """Write both side by side: one HTML file, complete in itself, as :func:`minidyn.report` makes it."""
+        """Write both side by side.
+
+        One HTML file, complete in itself, as :func:`minidyn.report` makes it.
+        """
         from minidyn.app.report.comparison_page import comparison_page
         from minidyn.app.report.report import check_page
 
@@ -164,8 +188,8 @@ class EstimateComparison:
 
     def __repr__(self) -> str:
         return (
-            f"EstimateComparison({len(self.different)} of {len(self.pairs)} parameters differ, torques by "
-            f"{plain_percent(self.relative_difference)})"
+            f"EstimateComparison({len(self.different)} of {len(self.pairs)} parameters differ, "
+            f"torques by {plain_percent(self.relative_difference)})"
         )
 
 
@@ -174,7 +198,8 @@ def compare_estimates(a: EstimateLike, b: EstimateLike) -> EstimateComparison:
 
     Args:
         a: An estimate, or the path of a saved one.
-        b: Another one of a robot with the same joints; its friction terms and base parameters may be others.
+        b: Another one of a robot with the same joints; its friction terms and base parameters may
+            be others.
 
     Raises:
         MinidynError: They are of robots with other joints.
@@ -183,7 +208,11 @@ def compare_estimates(a: EstimateLike, b: EstimateLike) -> EstimateComparison:
     first, second = as_estimate(a, "compare_estimates"), as_estimate(b, "compare_estimates")
     _require_same_joints(first.robot, second.robot)
     values, only = _in_first(first, second)
-    pairs, mines, alike = [], _each(first.beta, *_covariances(first)), _described_alike(first, second)
+    pairs, mines, alike = (
+        [],
+        _each(first.beta, *_covariances(first)),
+        _described_alike(first, second),
+    )
     layout = first.base.robot.layout
     for name, unit, kept, mine in zip(first.names, units(first.base), first.base.kept, mines):
         theirs = values.get(name, (math.nan,) * 3)
@@ -195,15 +224,25 @@ def compare_estimates(a: EstimateLike, b: EstimateLike) -> EstimateComparison:
 
 
 def _require_same_joints(a: Robot, b: Robot) -> None:
-    for what, one, two in (("joints", len(a.joints), len(b.joints)), ("independent joints", a.n, b.n)):
+    for what, one, two in (
+        ("joints", len(a.joints), len(b.joints)),
+        ("independent joints", a.n, b.n),
+    ):
         if one != two:
-            raise MinidynError(f"compare_estimates: the robots have {one} and {two} {what}; expected two of one robot")
+            raise MinidynError(
+                f"compare_estimates: the robots have {one} and {two} {what}; expected two of one "
+                "robot"
+            )
     for left, right in zip(a.joints, b.joints):
         same = (left.kind == "fixed") == (right.kind == "fixed") and left.slides == right.slides
-        if not same or left.parent != right.parent or not np.allclose(left.placement, right.placement, atol=_CLOSE):
+        if (
+            not same
+            or left.parent != right.parent
+            or not np.allclose(left.placement, right.placement, atol=_CLOSE)
+        ):
             raise MinidynError(
-                f"compare_estimates: joint {left.name!r} of the first robot and {right.name!r} of the second are "
-                "placed or move differently; expected two estimates of one robot"
+                f"compare_estimates: joint {left.name!r} of the first robot and {right.name!r} of "
+                "the second are placed or move differently; expected two estimates of one robot"
             )
 
 
@@ -214,7 +253,9 @@ def _covariances(one: Estimate) -> tuple[Array, Array]:
 
 def _each(beta: Array, whole: Array, own: Array) -> list[_Value]:
     """Value, deviation and the log's own part of it, of each parameter."""
-    std, part = (np.sqrt(np.maximum(np.diag(covariance), 0.0)).tolist() for covariance in (whole, own))
+    std, part = (
+        np.sqrt(np.maximum(np.diag(covariance), 0.0)).tolist() for covariance in (whole, own)
+    )
     return list(zip(beta.tolist(), std, part))
 
 
@@ -224,13 +265,16 @@ def _described_alike(a: Estimate, b: Estimate) -> bool:
         return False
     one, two = (dict(zip(e.base.robot.parameter_names, e.base.robot.parameters)) for e in (a, b))
     same = [name for name in one if name in two]
-    return bool(np.array_equal([one[name] for name in same], [two[name] for name in same], equal_nan=True))
+    return bool(
+        np.array_equal([one[name] for name in same], [two[name] for name in same], equal_nan=True)
+    )
 
 
 def _spread(a: Sequence[float], b: Sequence[float], alike: bool) -> float:
     """Deviation of a difference, of the (deviation, the log's own part) of both values.
 
-    What logs share pulls both values one way, by their deviations of it: these are subtracted, not added.
+    What logs share pulls both values one way, by their deviations of it: these are subtracted, not
+    added.
     """
     if not all(map(math.isfinite, (*a, *b))):
         return math.hypot(a[0], b[0])
@@ -238,18 +282,26 @@ def _spread(a: Sequence[float], b: Sequence[float], alike: bool) -> float:
     return math.hypot(a[1], b[1], shared[0] - shared[1] if alike else math.hypot(*shared))
 
 
-def _in_first(a: Estimate, b: Estimate) -> tuple[dict[str, _Value], tuple[tuple[str, ...], tuple[str, ...]]]:
+def _in_first(
+    a: Estimate, b: Estimate
+) -> tuple[dict[str, _Value], tuple[tuple[str, ...], tuple[str, ...]]]:
     """What `_each` has of b in the base parameters of a, by name; what only one of them has."""
     whole, own = _covariances(b)
     try:
         change = equivalence(b.base, a.base)
-        return dict(zip(a.names, _each(change @ b.beta, carried(change, whole), carried(change, own)))), ((), ())
-    except MinidynError:  # other drive terms, or some joints only: what has the same formula is the same
+        return dict(
+            zip(a.names, _each(change @ b.beta, carried(change, whole), carried(change, own)))
+        ), ((), ())
+    except (
+        MinidynError
+    ):  # other drive terms, or some joints only: what has the same formula is the same
         mine, theirs = _formulas(a.base), _formulas(b.base)
         found, each = {}, _each(b.beta, whole, own)
         for formula in mine.keys() & theirs.keys():
             found[a.names[mine[formula]]] = each[theirs[formula]]
-        only = [name for formula, k in theirs.items() if formula not in mine for name in (b.names[k],)]
+        only = [
+            name for formula, k in theirs.items() if formula not in mine for name in (b.names[k],)
+        ]
         return found, (tuple(name for name in a.names if name not in found), tuple(only))
 
 
@@ -258,7 +310,10 @@ def _formulas(base: BaseMap) -> dict[str, int]:
 
 
 def _torque_difference(a: Estimate, b: Estimate) -> tuple[dict[str, float], float]:
-    """For each joint and over all, rms of the difference of torques over rms of the first's; NaN where unknown."""
+    """For each joint and over all, rms of the difference of torques over rms of the first's.
+
+    NaN where unknown.
+    """
     t = np.linspace(0.0, _PERIOD, _SAMPLES)
     q, dq, ddq = fourier(a.robot, period=_PERIOD)(t)
     try:
@@ -268,7 +323,9 @@ def _torque_difference(a: Estimate, b: Estimate) -> tuple[dict[str, float], floa
     size, apart = _rms(tau[0]), _rms(tau[1] - tau[0])
     with np.errstate(divide="ignore", invalid="ignore"):
         each = apart / size
-    return dict(zip(a.robot.joint_names, each.tolist())), float(np.linalg.norm(apart) / (np.linalg.norm(size) or 1.0))
+    return dict(zip(a.robot.joint_names, each.tolist())), float(
+        np.linalg.norm(apart) / (np.linalg.norm(size) or 1.0)
+    )
 
 
 def _rms(values: Array) -> Array:

@@ -30,7 +30,7 @@ from minidyn.identification.friction.per_log import SETTING
 from minidyn.identification.friction.shared import Joined
 from minidyn.identification.identify import DEFAULT_FRICTION, check_options, lifted
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, info, look
+from minidyn.notices import Notice, info, warning
 from minidyn.recording.lazy import ON_ERROR, AnyRecording
 from minidyn.recording.prepare.times import TIMES
 from minidyn.recording.read.read import Paths
@@ -38,17 +38,17 @@ from minidyn.recording.read.read import Paths
 _FOLDS = 5
 _LEAST = 3  # robots that say what is usual
 
-DIFFERS = look(
+DIFFERS = warning(
     "fleet.differs",
     "A robot is unlike the others of its fleet by more than healthy robots differ.",
     "Look at {robot}: {what}.",
 )
-RISES = look(
+RISES = warning(
     "fleet.changes",
     "Friction of a robot's joint changes from day to day in one direction.",
     "Look at {joint} of {robot}.",
 )
-TOO_FEW = look(
+TOO_FEW = warning(
     "fleet.too_few",
     "So few robots do not say by how much healthy ones differ: none is compared with the others.",
     "Add robots: three are the least, ten find a friction that is 20 % higher.",
@@ -74,32 +74,39 @@ def identify_fleet(
     times: str = "auto",
     **reading: Any,
 ) -> Fleet:
-    """Identify robots of one type: links that all share, friction, offsets and drive gains of each, and who differs.
+    """Identify robots of one type.
+
+    Links that all share, friction, offsets and drive gains of each, and who differs.
 
     Args:
         robot: The type: a robot, a built-in robot's name or a robot file's path.
-        recordings: {name: logs}, logs being a recording, paths (files, patterns, folders, addresses), or {date: any of
-            these}; or paths of all, which name robots by their folders or files (docs/clusters.md). Dates of files are
-            those of a folder date=2026-11-02, of their name, their times, or the file.
-        executor: Any of concurrent.futures, whose workers read the logs of a robot each, to the same bits.
-        friction: As for :func:`minidyn.identify`; "auto" chooses terms from the logs of a few robots. Friction that
-            grows with the load, or remembers, is not among them.
+        recordings: {name: logs}, logs being a recording, paths (files, patterns, folders,
+            addresses), or {date: any of these}; or paths of all, which name robots by their folders
+            or files (docs/clusters.md). Dates of files are those of a folder date=2026-11-02, of
+            their name, their times, or the file.
+        executor: Any of concurrent.futures, whose workers read the logs of a robot each, to the
+            same bits.
+        friction: As for :func:`minidyn.identify`; "auto" chooses terms from the logs of a few
+            robots. Friction that grows with the load, or remembers, is not among them.
         rotor_inertia: Whether rotor inertias are identified; None: as the robot's file has them.
         sign_width: As for :func:`minidyn.identify`.
         prior: As for :func:`minidyn.identify`.
         consistent: Whether to make the model of the type physically consistent.
         link: Link or frame at which a load is looked for; None: the last link.
         level: Probability of a false alarm for a healthy robot, all tests of it together.
-        on_error: "stop", or "skip": files that cannot be read are left out, and robots of which no log can be used;
-            notices name them.
-        keep: Folder for what is known of each robot whose logs are on disk: the same call, after it was killed, does
-            not read them again. Files there are named by a hash of settings and of names, contents and times of logs.
-        times: When samples of raw logs were taken, as `time` of :func:`minidyn.prepare`: "auto", "stamps" or "even".
+        on_error: "stop", or "skip": files that cannot be read are left out, and robots of which no
+            log can be used; notices name them.
+        keep: Folder for what is known of each robot whose logs are on disk: the same call, after it
+            was killed, does not read them again. Files there are named by a hash of settings and of
+            names, contents and times of logs.
+        times: When samples of raw logs were taken, as `time` of :func:`minidyn.prepare`: "auto",
+            "stamps" or "even".
         **reading: Options of :func:`minidyn.read_recording` for paths.
 
     Returns:
-        The fleet. A robot counts as different where a healthy one would differ as much with a probability below
-        `level`; how much healthy robots differ is what the others show (docs/clusters.md).
+        The fleet. A robot counts as different where a healthy one would differ as much with a
+        probability below `level`; how much healthy robots differ is what the others show
+        (docs/clusters.md).
 
     Raises:
         MinidynError: Logs of a robot cannot be used; the message names the robot.
@@ -108,7 +115,9 @@ def identify_fleet(
     if are_paths(recordings):
         recordings, told = files_by_robot(recordings, on_error)
     if not isinstance(recordings, Mapping) or not recordings:
-        raise WrongArgument("recordings: expected {name of a robot: its logs}, or paths of the logs of all robots")
+        raise WrongArgument(
+            "recordings: expected {name of a robot: its logs}, or paths of the logs of all robots"
+        )
     if not 0 < level < 1:
         raise MinidynError(f"level: expected a probability between 0 and 1, got {level!r}")
     if on_error not in ON_ERROR:
@@ -116,18 +125,29 @@ def identify_fleet(
     if times not in TIMES:
         raise UnknownName("times", times, TIMES)
     if times == "stamps" and reading.get("rate") is not None:
-        raise WrongArgument("rate=... (--rate) says that samples are even, stamps (--time) that they are not: give one")
+        raise WrongArgument(
+            "rate=... (--rate) says that samples are even, stamps (--time) that they are not: "
+            "give one"
+        )
     preparation = None if times == "auto" else {"time": times}
     check_options(friction=friction)
     kind, prior = as_robot(robot), as_prior(prior)
     kind.find_frame(link)
     if kind.implicit_loops or kind.formulas:
-        raise Unsupported(f"robot {kind.name!r} has loops or joints given by formulas: a fleet of them is not known")
+        raise Unsupported(
+            f"robot {kind.name!r} has loops or joints given by formulas: a fleet of them is not "
+            "known"
+        )
     names = {str(name): value for name, value in recordings.items()}
     if len(names) == 1:
-        raise WrongArgument(f"recordings: {next(iter(names))!r} is one robot; a fleet has two at least (md.identify)")
+        raise WrongArgument(
+            f"recordings: {next(iter(names))!r} is one robot; a fleet has two at least "
+            "(md.identify)"
+        )
 
-    def asked(few: Sequence[str]) -> tuple[FrictionChoice, AnyRecording, list[Member], list[Notice], Comparison, Array]:
+    def asked(
+        few: Sequence[str],
+    ) -> tuple[FrictionChoice, AnyRecording, list[Member], list[Notice], Comparison, Array]:
         """Return all robots with the friction that logs of a few of them show, compared."""
         several = [Given(name, names[name]) for name in few]
         choice, sample = chosen_friction(
@@ -135,25 +155,39 @@ def identify_fleet(
         )
         members, lost = list[Member](), list[Notice]()
         given = (Given(name, value) for name, value in names.items())
-        for found in members_of(choice.robot, choice.base, given, executor, on_error, reading, keep, preparation):
+        for found in members_of(
+            choice.robot, choice.base, given, executor, on_error, reading, keep, preparation
+        ):
             if isinstance(found, Member):
                 members.append(found)
             else:
                 lost.append(found)
         if len(members) < 2:
             first = lost[0].text if lost else ""
-            raise MinidynError(f"{len(members)} robots have logs that can be used, a fleet has two at least: {first}")
+            raise MinidynError(
+                f"{len(members)} robots have logs that can be used, a fleet has two at least: "
+                f"{first}"
+            )
         made, _, chances = compared(choice.base, members, level, link)
         return choice, sample, members, lost, made, chances
 
     few = spaced(tuple(names))
     choice, sample, members, lost, made, chances = asked(few)
     usual = {one.name for one, counts in zip(members, made.counts) if counts}
-    if not usual.issuperset(few) and len(usual) > 1:  # a load or a fault would be taken for friction of all
-        choice, sample, members, lost, made, chances = asked(spaced([one.name for one in members if one.name in usual]))
+    if (
+        not usual.issuperset(few) and len(usual) > 1
+    ):  # a load or a fault would be taken for friction of all
+        choice, sample, members, lost, made, chances = asked(
+            spaced([one.name for one in members if one.name in usual])
+        )
     model = _model(kind, choice, made, members, sample, prior, consistent, chances < level)
-    robots = {one.name: _robot(made, number, float(chances[number]), level) for number, one in enumerate(members)}
-    deviations = sorted((part for one in robots.values() for part in one.deviations), key=lambda part: part.p)
+    robots = {
+        one.name: _robot(made, number, float(chances[number]), level)
+        for number, one in enumerate(members)
+    }
+    deviations = sorted(
+        (part for one in robots.values() for part in one.deviations), key=lambda part: part.p
+    )
     spread = dict(zip(_own_names(made.fit), np.append(made.fit.spread, made.fit.gains).tolist()))
     gone = [notice for one in members for notice in one.left_out]
     notices = [*lost, *gone, *told, *_notices(made, robots, level), *model.notices]
@@ -190,7 +224,11 @@ def _model(
         {"robots": len(members)},
     )
     found = choice.with_width_uncertainty(found, data.info.get("cutoff"), False)
-    beta, parameters, covariance = found.beta, lifted(base, found.beta, choice.robot), found.covariance
+    beta, parameters, covariance = (
+        found.beta,
+        lifted(base, found.beta, choice.robot),
+        found.covariance,
+    )
     notices, weight = [*choice.notices], dict[str, Any]()
     if consistent:
         known = prior_parameters(choice.robot, prior, (kind,))
@@ -200,9 +238,15 @@ def _model(
     low, choice = choice.robot.with_parameters(parameters), seen(choice, 0.0)
     # a robot that differs (N,) is not drawn to the others
     values = [
-        (made.alone(k)[0][: len(fit.spread)] if differs[k] else made.likely(k)).tolist() for k in range(len(members))
+        (made.alone(k)[0][: len(fit.spread)] if differs[k] else made.likely(k)).tolist()
+        for k in range(len(members))
     ]
-    own = {"names": list(fit.split.names), "values": values, "spread": fit.spread.tolist(), "anchors": []}
+    own = {
+        "names": list(fit.split.names),
+        "values": values,
+        "spread": fit.spread.tolist(),
+        "anchors": [],
+    }
     settings = {
         "method": "wls",
         "samples": int(samples.sum()),
@@ -214,16 +258,28 @@ def _model(
     described = replace(choice.robot.with_parameters(parameters), notices=())
     settings |= solve.torque_scatter(data, low, described, sigma, len(beta), drifts=True)
     numbers = beta, covariance, sigma, "wls", consistent, found.condition, int(samples.sum())
-    return Estimate(described, base, *numbers, tuple(notices), settings, found.covariance if consistent else None)
+    return Estimate(
+        described,
+        base,
+        *numbers,
+        tuple(notices),
+        settings,
+        found.covariance if consistent else None,
+    )
 
 
 def _folds(fit: FleetFit) -> list[Fold]:
-    """Return forms in which some robots are held out: others foretell them as far as robots are alike."""
+    """Return forms in which some robots are held out.
+
+    Others foretell them as far as robots are alike.
+    """
     count = min(_FOLDS, len(fit.parts))
     made: list[Fold] = []
     for held in range(count) if count > 1 else ():
         forms = [
-            Joined(fit.split, [(part.R, part.z) for part in parts], fit.spread, np.zeros(len(parts))).form
+            Joined(
+                fit.split, [(part.R, part.z) for part in parts], fit.spread, np.zeros(len(parts))
+            ).form
             for parts in (
                 [part for k, part in enumerate(fit.parts) if k % count != held],
                 [part for k, part in enumerate(fit.parts) if k % count == held],
@@ -250,7 +306,9 @@ def _robot(made: Comparison, number: int, p: float, level: float) -> FleetRobot:
     slope, slope_std, slope_p = np.full((3, joints), np.nan)
     known = [k for k, date in enumerate(member.dates) if date]
     if len({member.dates[k] for k in known}) >= _LEAST:
-        slope, slope_std, slope_p = trend([datetime.date.fromisoformat(member.dates[k]) for k in known], levels[known])
+        slope, slope_std, slope_p = trend(
+            [datetime.date.fromisoformat(member.dates[k]) for k in known], levels[known]
+        )
     differs = tuple(made.found(number, level)) if p < level else ()
     return FleetRobot(
         member.name,
@@ -273,24 +331,38 @@ def _notices(made: Comparison, robots: Mapping[str, FleetRobot], level: float) -
     """Return who differs, whose friction changes, and how much robots differ."""
     found, joints = [], made.fit.base.robot.joints
     if np.sum(made.counts) < _LEAST:
-        found.append(TOO_FEW(f"{len(robots)} robots are too few to say what is usual", robots=len(robots)))
+        found.append(
+            TOO_FEW(f"{len(robots)} robots are too few to say what is usual", robots=len(robots))
+        )
     for one in sorted(robots.values(), key=lambda one: one.p):
         if one.deviations:
             text = f"robot {one.name!r} differs from the others: {one.text}"
             found.append(DIFFERS(text, robot=one.name, what=one.text, p=one.p))
     for one in robots.values():
         for joint, (slope, p) in enumerate(zip(one.slope, one.slope_p)):
-            if p < level / len(joints) / len(robots):  # none in the whole fleet, but for one of 1 / level fleets
+            if p < level / len(joints) / len(
+                robots
+            ):  # none in the whole fleet, but for one of 1 / level fleets
                 name = joints[joint].name
-                text = f"friction of joint {name!r} of robot {one.name!r} changes by {100 * slope:+.2g} % a day"
-                found.append(RISES(text, robot=one.name, joint=name, slope=float(slope), p=float(p)))
+                text = (
+                    f"friction of joint {name!r} of robot {one.name!r} changes by "
+                    f"{100 * slope:+.2g} % a day"
+                )
+                found.append(
+                    RISES(text, robot=one.name, joint=name, slope=float(slope), p=float(p))
+                )
     split, mean = made.fit.split, np.abs(made.fit.beta[list(made.fit.split.own)])
-    shares = [float(made.fit.spread[k] / mean[k]) for k in range(len(mean)) if mean[k] > 0 and split.symbols[k] != "Fo"]
+    shares = [
+        float(made.fit.spread[k] / mean[k])
+        for k in range(len(mean))
+        if mean[k] > 0 and split.symbols[k] != "Fo"
+    ]
     if shares:
         gains = float(np.median(made.fit.gains))
         usual = float(np.median(shares))
         text = (
-            f"friction parameters of the robots differ by {100 * usual:.2g} %, drive gains by {100 * gains:.2g} % (1 σ)"
+            f"friction parameters of the robots differ by {100 * usual:.2g} %, drive gains by "
+            f"{100 * gains:.2g} % (1 σ)"
         )
         found.append(SPREAD(text, friction=usual, gains=gains, robots=len(robots)))
     return found

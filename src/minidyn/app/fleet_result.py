@@ -1,4 +1,7 @@
-"""A fleet: the model of a type, each of its robots against the others, and the files in which it is kept."""
+"""A fleet: the model of a type.
+
+Each of its robots against the others, and the files in which it is kept.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +22,16 @@ from minidyn.files import new_folder, write_atomically
 from minidyn.identification.estimate import Estimate, load_estimate
 from minidyn.identification.fleet.deviations import Deviation
 from minidyn.identification.friction.per_log import SETTING
-from minidyn.notices import Notice, act, notices_json
+from minidyn.notices import Notice, error, notices_json
 from minidyn.text import markdown_cell
 
 FILES = ("report.html", "fleet.json", "estimate.json")
 """What a folder of a fleet holds: its page, its robots, the model of the type."""
 
-CARRIES = act(
+CARRIES = error(
     "fleet.carries",
-    "A robot carries a load that the links of its type lack: the fleet's model of it lacks the load, too.",
+    "A robot carries a load that the links of its type lack: the fleet's model of it lacks the "
+    "load, too.",
     "Identify {robot} by itself, or its load (minidyn payload).",
 )
 
@@ -42,13 +46,17 @@ class FleetRobot:
     Attributes:
         name: Its name.
         samples: That were fitted, of all its logs.
-        values: Friction parameters and drive gains as its own logs give them, by name (`Fleet.own_names`).
+        values: Friction parameters and drive gains as its own logs give them, by name
+            (`Fleet.own_names`).
         std: Their standard deviations.
-        p: Probability that a healthy robot differs from the others as much or more; NaN in fleets that are too small.
-        deviations: In what it differs, what explains most first; empty where p is not below the fleet's level.
+        p: Probability that a healthy robot differs from the others as much or more; NaN in fleets
+            that are too small.
+        deviations: In what it differs, what explains most first; empty where p is not below the
+            fleet's level.
         tests: Every cause by itself, whether it differs or not.
         dates: Days of its logs, as "2026-11-02"; "" where they are not known.
-        friction: Friction torque of each joint on each day over the mean of the fleet (days, joints).
+        friction: Friction torque of each joint on each day over the mean of the fleet (days,
+            joints).
         friction_std: Its standard deviations.
         slope: Change of it by day (joints,), NaN where there are fewer than three days.
         slope_std: Its standard deviations.
@@ -99,32 +107,51 @@ class Fleet:
 
     @property
     def own_names(self) -> tuple[str, ...]:
-        """Names of what each robot has of its own: friction parameters, then "gain JOINT" of each drive."""
+        """Names of what each robot has of its own.
+
+        Friction parameters, then "gain JOINT" of each drive.
+        """
         return tuple(self.spread)
 
     @property
     def to_look_at(self) -> tuple[FleetRobot, ...]:
         """The robots that differ from the others, the most certain first."""
-        return tuple(sorted((one for one in self.robots.values() if one.deviations), key=lambda one: one.p))
+        return tuple(
+            sorted((one for one in self.robots.values() if one.deviations), key=lambda one: one.p)
+        )
 
     def estimate(self, robot: str) -> Estimate:
-        """Return the model of one robot: links of the type, friction of its own; a notice says if it carries a load."""
+        """Return the model of one robot: links of the type, friction of its own.
+
+        A notice says if it carries a load.
+        """
         if robot not in self.robots:
             raise UnknownName("robot", robot, tuple(self.robots))
         number = list(self.robots).index(robot)
         made = self.model.with_friction(np.array(self.model.settings[SETTING]["values"])[number])
         for part in self.robots[robot].deviations:
             if part.kind == "load":
-                text = f"robot {robot!r} carries {part.value:.2g} kg; links are those of the type, without this load"
-                made = replace(made, notices=(*made.notices, CARRIES(text, robot=robot, mass=part.value)))
+                text = (
+                    f"robot {robot!r} carries {part.value:.2g} kg; links are those of the type, "
+                    "without this load"
+                )
+                made = replace(
+                    made, notices=(*made.notices, CARRIES(text, robot=robot, mass=part.value))
+                )
         return made
 
     def table(self) -> str:
         """Return a Markdown table of the robots, those that differ first."""
         lines = ["| robot | samples | chance if healthy | differs in |", "|---|---:|---:|---|"]
-        for one in sorted(self.robots.values(), key=lambda one: (not one.deviations, np.nan_to_num(one.p, nan=1.0))):
+        for one in sorted(
+            self.robots.values(),
+            key=lambda one: (not one.deviations, np.nan_to_num(one.p, nan=1.0)),
+        ):
             chance = f"{100 * one.p:.2g} %" if np.isfinite(one.p) else "-"
-            lines.append(f"| {markdown_cell(one.name)} | {one.samples} | {chance} | {markdown_cell(one.text)} |")
+            lines.append(
+                f"| {markdown_cell(one.name)} | {one.samples} | {chance} | "
+                f"{markdown_cell(one.text)} |"
+            )
         lines += [f"| {markdown_cell(name)} | 0 | - | left out |" for name in self.left_out]
         return "\n".join(lines)
 
@@ -133,7 +160,10 @@ class Fleet:
         return write_fleet(self, Path(path))
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values, what is not finite as None; the model is an estimate of its own (`Fleet.model`)."""
+        """Return plain values, what is not finite as None.
+
+        The model is an estimate of its own (`Fleet.model`).
+        """
         return dict(plain_values(self._content(), finite=True))
 
     def _content(self) -> dict[str, Any]:
@@ -152,7 +182,9 @@ class Fleet:
                 {
                     **vars(one),
                     "deviations": [_plain(part) for part in one.deviations],
-                    "tests": {name: [getattr(part, name) for part in one.tests] for name in numbers},
+                    "tests": {
+                        name: [getattr(part, name) for part in one.tests] for name in numbers
+                    },
                 }
                 for one in robots
             ],
@@ -162,7 +194,10 @@ class Fleet:
         }
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Write a folder with report.html, fleet.json and estimate.json, and return its path; see `load_fleet`."""
+        """Write a folder with report.html, fleet.json and estimate.json, and return its path.
+
+        See `load_fleet`.
+        """
         target = Path(folder)
         with new_folder(target, ours=True) as made:
             self.write_into(made)
@@ -185,7 +220,10 @@ class Fleet:
         return DisplayTable(repr(self), columns, ("chance if healthy",), self.notices).to_html()
 
     def __repr__(self) -> str:
-        return f"Fleet({len(self.robots)} robots of type {self.model.robot.name!r}: {len(self.to_look_at)} to look at)"
+        return (
+            f"Fleet({len(self.robots)} robots of type {self.model.robot.name!r}: "
+            f"{len(self.to_look_at)} to look at)"
+        )
 
 
 def _plain(deviation: Deviation) -> dict[str, Any]:
@@ -193,7 +231,9 @@ def _plain(deviation: Deviation) -> dict[str, Any]:
 
 
 def load_fleet(folder: str | os.PathLike[str]) -> Fleet:
-    """Read a fleet from the folder that `Fleet.save` or `minidyn fleet` wrote: every number is the one that was saved.
+    """Read a fleet from the folder that `Fleet.save` or `minidyn fleet` wrote.
+
+    Every number is the one that was saved.
 
     Raises:
         DescriptionError: Something is missing, broken or something else.
@@ -206,7 +246,9 @@ def load_fleet(folder: str | os.PathLike[str]) -> Fleet:
         if not isinstance(content, dict) or content.get("minidyn") != "fleet":
             raise DescriptionError("expected a file that minidyn fleet wrote")
         if content.get("version") != _VERSION:
-            raise DescriptionError(f"format version {content.get('version')}, this minidyn reads {_VERSION}")
+            raise DescriptionError(
+                f"format version {content.get('version')}, this minidyn reads {_VERSION}"
+            )
         robots = [_robot_of(one, content["tests"], model.robot.n) for one in content["robots"]]
         if len(robots) != len(model.settings[SETTING]["values"]):
             raise ValueError("its robots are not those of its model")
@@ -221,7 +263,15 @@ def load_fleet(folder: str | os.PathLike[str]) -> Fleet:
         )
     except FileNotFoundError:
         raise DescriptionError(f"{source}: no such file") from None
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OSError, DescriptionError) as error:
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        RecursionError,
+        OSError,
+        DescriptionError,
+    ) as error:
         raise DescriptionError(f"{source}: not a whole fleet ({error})") from None
 
 
@@ -231,7 +281,9 @@ def _deviation_of(content: Mapping[str, Any]) -> Deviation:
     return Deviation(robot, kind, joint, value, std, p, unit)
 
 
-def _robot_of(content: Mapping[str, Any], causes: Sequence[Mapping[str, str]], joints: int) -> FleetRobot:
+def _robot_of(
+    content: Mapping[str, Any], causes: Sequence[Mapping[str, str]], joints: int
+) -> FleetRobot:
     """Return a robot from what was saved of it."""
     every = zip(causes, *(content["tests"][name] for name in ("value", "std", "p")), strict=True)
     tests = (
@@ -245,6 +297,8 @@ def _robot_of(content: Mapping[str, Any], causes: Sequence[Mapping[str, str]], j
         "tests": tuple(tests),
         "dates": tuple(map(str, content["dates"])),
     }
-    if known["friction"].shape != (len(known["dates"]), joints) or known["slope"].shape != (joints,):
+    if known["friction"].shape != (len(known["dates"]), joints) or known["slope"].shape != (
+        joints,
+    ):
         raise ValueError(f"robot {content['name']!r} has friction of other joints or days")
     return FleetRobot(**known)

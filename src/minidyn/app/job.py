@@ -1,8 +1,8 @@
 """A whole job: a robot, its logs and what the user asked for, turned into results.
 
-The verbs of the shell, study files and the demo all go through here. Defaults are those of the library's signatures
-(`md.identify`, `md.prepare`, `md.simulate`, ...): what a user does not give is not passed on, so that Python, the shell
-and study files give the same numbers.
+The verbs of the shell, study files and the demo all go through here. Defaults are those of the
+library's signatures (`md.identify`, `md.prepare`, `md.simulate`, ...): what a user does not give is
+not passed on, so that Python, the shell and study files give the same numbers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from minidyn.identification.estimate import Estimate
 from minidyn.identification.identify import check_options, identify
 from minidyn.identification.validate import FITTED, Validation, validate
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, look
+from minidyn.notices import Notice, warning
 from minidyn.recording.lazy import LEFT_OUT, LazyRecording, concatenate
 from minidyn.recording.prepare.times import fitted_cutoff
 from minidyn.recording.read.mapping import SignalMap, check_units
@@ -41,14 +41,25 @@ FIT = "fit"
 LARGE = 100_000_000
 """Bytes of a log beyond which it stays on disk and is read piece by piece."""
 
-NOT_TESTED = look(
+NOT_TESTED = warning(
     "job.not_tested",
     "The model was tested on the fitted data only.",
-    "Test it on motion it has not seen: --validate OTHER, or --hold-out 0.3 for a single log; [validate] in a study.",
+    "Test it on motion it has not seen: --validate OTHER, or --hold-out 0.3 for a single log; "
+    "[validate] in a study.",
 )
 
-_NAMED = ("method", "friction", "friction_per", "flexibility", "prior_kind")  # options whose values are names
-_REASONS = ("recording.still", "recording.not_numbers", "recording.no_effort")  # why nothing may be identified
+_NAMED = (
+    "method",
+    "friction",
+    "friction_per",
+    "flexibility",
+    "prior_kind",
+)  # options whose values are names
+_REASONS = (
+    "recording.still",
+    "recording.not_numbers",
+    "recording.no_effort",
+)  # why nothing may be identified
 
 
 @dataclass(frozen=True)
@@ -77,12 +88,15 @@ class Job:
     robot: Robot
     fit: tuple[Log, ...] = ()  # logs that are fitted, together
     test: tuple[Log, ...] = ()  # logs that are not, each tested by itself
-    settings: Mapping[str, Any] = field(default_factory=dict)  # options of `md.identify` that were given
+    settings: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # options of `md.identify` that were given
     # options of `md.prepare` that were given; none: the library prepares
     preparation: Mapping[str, Any] = field(default_factory=dict)
     lazy: bool | None = None  # whether logs stay on disk; None: those of more than `large` bytes
     large: int = LARGE  # bytes
-    # who reads logs on disk, and what happens where that fails: `executor` and `on_error` of `md.identify`, where given
+    # who reads logs on disk, and what happens where that fails: `executor` and `on_error` of
+    # `md.identify`, where given
     engine: Mapping[str, Any] = field(default_factory=dict)
     keep: Path | None = None  # of `md.identify`
     _whole: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
@@ -94,8 +108,8 @@ class Job:
         for log in (*self.fit, *self.test) if self.preparation.get("time") == "stamps" else ():
             if log.mapping.rate is not None:
                 raise WrongArgument(
-                    f"{named([log])}: a rate (--rate) says that samples are even, --time stamps that they are not: "
-                    "give one of them"
+                    f"{named([log])}: a rate (--rate) says that samples are even, --time stamps "
+                    "that they are not: give one of them"
                 )
 
     @classmethod
@@ -120,9 +134,10 @@ class Job:
     ) -> Job:
         """Return the job of a command line.
 
-        With `hold_out`, that share at the end of the fitted logs is kept for the test. `cutoff`, `delay`, `resample`
-        and `time` are those of :func:`minidyn.prepare`; `reading` holds options of :func:`minidyn.read_recording`, such
-        as mapping and rate; the rest is as for the job. None: not given.
+        With `hold_out`, that share at the end of the fitted logs is kept for the test. `cutoff`,
+        `delay`, `resample` and `time` are those of :func:`minidyn.prepare`; `reading` holds options
+        of :func:`minidyn.read_recording`, such as mapping and rate; the rest is as for the job.
+        None: not given.
         """
         preparation = {"cutoff": cutoff, "delay": delay, "resample": resample, "time": time}
         preparation = {name: value for name, value in preparation.items() if value is not None}
@@ -131,7 +146,9 @@ class Job:
         handle = on_error or "stop"
         known = {name: value for name, value in reading.items() if value is not None}
         log = Log("fit", tuple(log_files(fit, handle)), known, notices=unread(fit))
-        check_units(reading.get("units"))  # this and missing files are found before anything is read
+        check_units(
+            reading.get("units")
+        )  # this and missing files are found before anything is read
         for path in (*log.files, *log_files(test, handle)):
             if not path.exists() and handle == "stop":
                 raise MissingFile(f"{path}: no such file")
@@ -142,7 +159,17 @@ class Job:
             log = replace(log, part=(0.0, 1.0 - hold_out))
         lazy = True if lazy is None and executor is not None else lazy
         kept = None if keep is None else Path(keep)
-        return cls(robot, (log,) if fit else (), tests, settings or {}, preparation, lazy, large, engine, kept)
+        return cls(
+            robot,
+            (log,) if fit else (),
+            tests,
+            settings or {},
+            preparation,
+            lazy,
+            large,
+            engine,
+            kept,
+        )
 
     def recording(
         self, *logs: Log, lazy: bool | None = None, estimate: Estimate | None = None
@@ -153,18 +180,27 @@ class Job:
         """
         return concatenate([self._read(log, lazy, estimate) for log in logs])
 
-    def _read(self, log: Log, lazy: bool | None, estimate: Estimate | None) -> Recording | LazyRecording:
+    def _read(
+        self, log: Log, lazy: bool | None, estimate: Estimate | None
+    ) -> Recording | LazyRecording:
         where = self.lazy if lazy is None else lazy
         on_disk = sum(map(_size, log.files)) > self.large if where is None else where
         fitted = {} if estimate is None else estimate.settings.get("preparation") or {}
         wish = {"delay": fitted.get("delay"), **self.preparation} if self.preparation else {}
         if wish.get("delay") or wish.get("resample") or log.mapping.known_torque is not None:
-            on_disk = False  # torques are moved, and samples interpolated, in memory alone; further columns, too
-        key = (log.files, repr(log.reading), on_disk)  # a log that is fitted in part and tested in part is read once
+            # torques are moved, and samples interpolated, in memory alone; further columns, too
+            on_disk = False
+        key = (
+            log.files,
+            repr(log.reading),
+            on_disk,
+        )  # a log that is fitted in part and tested in part is read once
         if key not in self._whole:
             options: dict[str, Any] = {**log.reading, **self.engine, "lazy": on_disk}
             whole: Any = read_recording(list(log.files), robot=self.robot, **options)
-            self._whole[key] = replace(whole, notices=(*whole.notices, *log.notices)) if log.notices else whole
+            self._whole[key] = (
+                replace(whole, notices=(*whole.notices, *log.notices)) if log.notices else whole
+            )
         raw: Any = self._whole[key]
         if log.part != (0.0, 1.0):
             raw = raw.part(*log.part)
@@ -189,25 +225,48 @@ class Job:
         self._of_tests(lambda log: len(self.recording(log)), [])
 
     def _of_tests(self, act: Callable[[Log], T], notices: list[Notice]) -> dict[str, T]:
-        """Return what is made of each test log; with on_error "skip" those that cannot be read are left out."""
+        """Return what is made of each test log.
+
+        With on_error "skip" those that cannot be read are left out.
+        """
         paths = [named([log]) for log in self.test]
         on_error = self.engine.get("on_error", "stop")
-        made = tried(paths, lambda number: (self.test[number].name, act(self.test[number])), on_error, notices)
+        made = tried(
+            paths,
+            lambda number: (self.test[number].name, act(self.test[number])),
+            on_error,
+            notices,
+        )
         return dict(made)
 
     def identify(self, progress: Callable[[int], None] | None = None) -> Estimate:
-        """Identify the robot from the fitted logs; an error names them, and what in them may be the reason."""
+        """Identify the robot from the fitted logs.
+
+        An error names them, and what in them may be the reason.
+        """
         recording = self.fitted
         try:
-            return identify(self.robot, recording, progress=progress, keep=self.keep, **self.settings, **self.engine)
+            return identify(
+                self.robot,
+                recording,
+                progress=progress,
+                keep=self.keep,
+                **self.settings,
+                **self.engine,
+            )
         except MinidynError as error:
-            reasons = "; ".join(notice.text for notice in recording.notices if notice.code in _REASONS)
-            raise MinidynError(f"{named(self.fit)}: {error}{f' ({reasons})' if reasons else ''}") from None
+            reasons = "; ".join(
+                notice.text for notice in recording.notices if notice.code in _REASONS
+            )
+            raise MinidynError(
+                f"{named(self.fit)}: {error}{f' ({reasons})' if reasons else ''}"
+            ) from None
 
     def validate(self, estimate: Estimate, fit: bool = False) -> dict[str, Validation]:
-        """Return the errors of a model on the test logs; with `fit` also, and first, on the fitted ones.
+        """Return the errors of a model on the test logs.
 
-        Notices of the last tell which logs are left out.
+        With `fit` also, and first, on the fitted ones. Notices of the last tell which logs are left
+        out.
         """
         found = {FIT: self.validate_fit(estimate)} if fit else {}
         left: list[Notice] = []
@@ -233,26 +292,45 @@ class Job:
         return found
 
     def validate_fit(self, estimate: Estimate) -> Validation:
-        """Return the errors of a model on the fitted logs; that these are fitted data is no surprise."""
+        """Return the errors of a model on the fitted logs.
+
+        That these are fitted data is no surprise.
+        """
         found = validate(estimate, self.recording(*self.fit, estimate=estimate), **self.engine)
-        return replace(found, notices=tuple(known for known in found.notices if known.code != FITTED.code))
+        return replace(
+            found, notices=tuple(known for known in found.notices if known.code != FITTED.code)
+        )
 
     def cross_validate(self, folds: int) -> CrossValidation:
         """Leave out one stretch of the fitted logs after the other."""
         return cross_validate(self.robot, self.fitted, folds, **self.settings)
 
-    def compare(self, methods: Iterable[str] | None, progress: Callable[[int], None] | None = None) -> Comparison:
+    def compare(
+        self, methods: Iterable[str] | None, progress: Callable[[int], None] | None = None
+    ) -> Comparison:
         """Identify by several methods and test each on the test logs together."""
         left: list[Notice] = []
         tested = concatenate(list(self._of_tests(self.recording, left).values()))
         tested = replace(tested, notices=(*tested.notices, *left))
-        return compare(self.robot, self.fitted, tested, methods, progress=progress, **self.settings, **self.engine)
+        return compare(
+            self.robot,
+            self.fitted,
+            tested,
+            methods,
+            progress=progress,
+            **self.settings,
+            **self.engine,
+        )
 
     def payload(self, estimate: Estimate, link: str | None) -> Payload:
         """Find the load that the fitted logs carry, against a model of the robot without it."""
-        from minidyn.identification.payload.payload import identify_payload  # scipy.stats takes a second
+        from minidyn.identification.payload.payload import (
+            identify_payload,
+        )  # scipy.stats takes a second
 
-        recording = self.recording(*self.fit, lazy=None if "executor" in self.engine else False, estimate=estimate)
+        recording = self.recording(
+            *self.fit, lazy=None if "executor" in self.engine else False, estimate=estimate
+        )
         return identify_payload(estimate, recording, link=link, **self.engine)
 
     def not_tested(self) -> list[Notice]:
@@ -263,18 +341,27 @@ class Job:
 def fitted_data(validations: Mapping[str, Validation]) -> list[Notice]:
     """Return a notice for each test log that was fitted."""
     known = [(name, notice) for name, run in validations.items() for notice in run.notices]
-    return [replace(one, text=f"{name}: {one.text}") for name, one in known if one.code == FITTED.code]
+    return [
+        replace(one, text=f"{name}: {one.text}") for name, one in known if one.code == FITTED.code
+    ]
 
 
 def left_out(validations: Mapping[str, Validation]) -> list[Notice]:
-    """Return a notice for each file that the errors are without: it cannot be read, or its folder does not mean it."""
+    """Return a notice for each file that the errors are without.
+
+    It cannot be read, or its folder does not mean it.
+    """
     codes = (LEFT_OUT.code, OTHER_LOGS.code)
-    notices = [notice for run in validations.values() for notice in run.notices if notice.code in codes]
+    notices = [
+        notice for run in validations.values() for notice in run.notices if notice.code in codes
+    ]
     return list(dict.fromkeys(notices))
 
 
 def friction_terms(words: str | None) -> tuple[str, ...] | str | None:
-    """Return a list of friction terms in words ("viscous,coulomb", "none", "auto", "own") as `md.identify` takes it."""
+    """Return a list of friction terms in words ("viscous,coulomb", "none", "auto", "own") as
+    `md.identify` takes it.
+    """
     if words is None or words in ("own", "auto"):
         return words
     return tuple(word for word in listed(words) if word != "none")
@@ -300,7 +387,9 @@ def _size(path: Path) -> int:
         return 0  # the reader says what is wrong
 
 
-def _test_logs(names: Iterable[str], robot: Robot, reading: Mapping[str, Any], on_error: str) -> tuple[Log, ...]:
+def _test_logs(
+    names: Iterable[str], robot: Robot, reading: Mapping[str, Any], on_error: str
+) -> tuple[Log, ...]:
     """Return a log for each file, or one for all where they are one run.
 
     A log has the name of its file; its path where two have the same.
@@ -309,8 +398,14 @@ def _test_logs(names: Iterable[str], robot: Robot, reading: Mapping[str, Any], o
     short = [Path(name).name for name in paths]
     if are_one_run(paths, robot, reading, on_error):
         return (Log(" + ".join(short), tuple(log_files(paths, on_error)), reading),)
-    found = [(path if short.count(name) > 1 or name in ("", "fit") else name, path) for path, name in zip(paths, short)]
-    return tuple(Log(name, tuple(log_files(path, on_error)), reading, notices=unread([path])) for name, path in found)
+    found = [
+        (path if short.count(name) > 1 or name in ("", "fit") else name, path)
+        for path, name in zip(paths, short)
+    ]
+    return tuple(
+        Log(name, tuple(log_files(path, on_error)), reading, notices=unread([path]))
+        for name, path in found
+    )
 
 
 def named(logs: Iterable[Log]) -> str:

@@ -1,4 +1,7 @@
-"""Results as files and as plain values: the folder of an identification, and what `--json` and study files write."""
+"""Results as files and as plain values.
+
+The folder of an identification, and what `--json` and study files write.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from minidyn.app.job import FIT, left_out
-from minidyn.app.report.facts import Facts, Places, options_line
+from minidyn.app.report.facts import Facts, Places, changes_line, options_line
 from minidyn.app.report.report import write_page
 from minidyn.arrays import plain_values
 from minidyn.display import save_figure
@@ -19,7 +22,14 @@ from minidyn.excitation.excitation import Excitation
 from minidyn.excitation.one_joint_plan import Plan
 from minidyn.excitation.robot_files import FORMATS as MOTIONS
 from minidyn.excitation.robot_files import SLOW
-from minidyn.files import AnyPath, check_folder, check_outputs, new_folder, recorded_files, write_atomically
+from minidyn.files import (
+    AnyPath,
+    check_folder,
+    check_outputs,
+    new_folder,
+    recorded_files,
+    write_atomically,
+)
 from minidyn.formats.side_file import SIDE
 from minidyn.identification.compare import Comparison
 from minidyn.identification.cross_validate import CrossValidation
@@ -40,21 +50,32 @@ SUMMARY = "result.json"
 
 NO_PICTURES = info(
     "result.no_pictures",
-    "PNG pictures of the torques are left out, because matplotlib is not installed; the report has its own.",
+    "PNG pictures of the torques are left out, because matplotlib is not installed; the report "
+    "has its own.",
 )
 
 
 def check_result(path: AnyPath, inputs: Iterable[AnyPath | None]) -> Path:
-    """Return a folder that results may be written into: they replace no input and no file that minidyn did not write.
+    """Return a folder that results may be written into.
 
-    Asked before long work.
+    They replace no input and no file that minidyn did not write. Asked before long work.
     """
     folder = check_folder(path)
     sides = (name + SIDE for name in FORMATS.values())
-    names = (SUMMARY, REPORT, "estimate.json", "parameters.md", "model.h", *FORMATS.values(), *sides)
+    names = (
+        SUMMARY,
+        REPORT,
+        "estimate.json",
+        "parameters.md",
+        "model.h",
+        *FORMATS.values(),
+        *sides,
+    )
     read = list(inputs)
     check_outputs((folder / name for name in names), read)
-    check_outputs([folder], (source for source in read if source is not None and Path(source).is_dir()))
+    check_outputs(
+        [folder], (source for source in read if source is not None and Path(source).is_dir())
+    )
     return folder
 
 
@@ -66,11 +87,13 @@ def write_result(
     cross_validation: CrossValidation | None = None,
     inputs: Iterable[AnyPath | None] = (),
 ) -> dict[str, Any]:
-    """Write a folder of results, whole or not at all; files of an earlier result there are replaced, others stay.
+    """Write a folder of results, whole or not at all.
 
-    report.html, estimate.json, parameters.md (parameters, errors, certificate), robot.toml, robot.urdf, robot.xml,
-    model.c and model.h, a picture of the torques for each validation ("fit": of the fitted data), and result.json with
-    the names of all, with what `record` adds (names of logs and robot). Returns what result.json holds.
+    Files of an earlier result there are replaced, others stay. report.html, estimate.json,
+    parameters.md (parameters, errors, certificate), robot.toml, robot.urdf, robot.xml, model.c and
+    model.h, a picture of the torques for each validation ("fit": of the fitted data), and
+    result.json with the names of all, with what `record` adds (names of logs and robot). Returns
+    what result.json holds.
 
     `inputs` are files that were read and are never replaced.
     """
@@ -86,29 +109,40 @@ def write_result(
                 save_figure(validations[name].plot(name), folder / picture)
         except MissingExtra as error:
             exported.append(NO_PICTURES(f"no PNG pictures: {error}"))
-        write_page(_facts(estimate, validations, Path(path), record or {}, cross_validation), folder / REPORT)
+        write_page(
+            _facts(estimate, validations, Path(path), record or {}, cross_validation),
+            folder / REPORT,
+        )
         files = sorted([*(file.name for file in folder.iterdir()), SUMMARY])
         found = result_summary(estimate, validations, cross_validation)
         summary = plain_values(
-            {**(record or {}), **found, "export_notices": notices_json(exported), "files": files}, finite=True
+            {**(record or {}), **found, "export_notices": notices_json(exported), "files": files},
+            finite=True,
         )
         write_atomically(folder / SUMMARY, json.dumps(summary, indent=1, allow_nan=False).encode())
     return summary
 
 
-def motion_files(made: Excitation | Plan, folder: Path, formats: Iterable[str] = (), home: Any = None) -> list[str]:
-    """Write a designed motion or a plan into a folder, and return the names: JSON, preview.html, tables, other formats.
+def motion_files(
+    made: Excitation | Plan, folder: Path, formats: Iterable[str] = (), home: Any = None
+) -> list[str]:
+    """Write a designed motion or a plan into a folder, and return the names.
 
-    Files for the robot have twins at 10 % of the speed; they are not written where limits are not kept.
+    JSON, preview.html, tables, other formats. Files for the robot have twins at 10 % of the speed;
+    they are not written where limits are not kept.
     """
     if isinstance(made, Excitation) and len(made.runs) > 1:
         for number, one in enumerate(made.runs, start=1):
             part = folder / f"run-{number}"
             part.mkdir()
             motion_files(one, part, formats, home)
-        return sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
+        return sorted(
+            file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()
+        )
     name = "plan" if isinstance(made, Plan) else "motion"
-    write_atomically(folder / f"{name}.json", json.dumps(made.to_json(), indent=1, allow_nan=False).encode())
+    write_atomically(
+        folder / f"{name}.json", json.dumps(made.to_json(), indent=1, allow_nan=False).encode()
+    )
     made.preview(folder / "preview.html")
     for form in dict.fromkeys(("csv", *formats)) if made.feasible else ():
         for speed, end in ((1.0, ""), (SLOW, "-slow")):
@@ -126,7 +160,10 @@ def write_motion(
     home: Any = None,
     inputs: Iterable[AnyPath | None] = (),
 ) -> dict[str, Any]:
-    """Write a folder with a designed motion or a plan, whole or not at all; returns what its result.json holds."""
+    """Write a folder with a designed motion or a plan, whole or not at all.
+
+    Returns what its result.json holds.
+    """
     earlier = [name for name in recorded_files(Path(path), SUMMARY) if Path(name).name == name]
     with new_folder(path, earlier, inputs=inputs, ours=True) as folder:
         files = sorted([*motion_files(made, folder, formats, home), SUMMARY])
@@ -142,22 +179,42 @@ def _facts(
     record: Mapping[str, Any],
     cross_validation: CrossValidation | None,
 ) -> Facts:
-    """Return what the report of a folder is about; the speed of generated code, the slow part, is left out."""
+    """Return what the report of a folder is about.
+
+    The speed of generated code, the slow part, is left out.
+    """
     tests = {name: run for name, run in validations.items() if name != FIT}
     reading = options_line(record.get("reading", {}))
-    places = Places(str(record.get("robot_file", "")), tuple(record.get("logs", ())), str(folder), reading=reading)
-    details = {name.replace("_", " "): value for name, value in record.items() if isinstance(value, str | float | list)}
+    places = Places(
+        str(record.get("robot_file", "")),
+        tuple(record.get("logs", ())),
+        str(folder),
+        reading=reading,
+        changes=changes_line(estimate.robot, record.get("robot_changes")),
+    )
+    details = {
+        name.replace("_", " "): value
+        for name, value in record.items()
+        if isinstance(value, str | float | list)
+    }
     fit = validations.get(FIT)
     return Facts(estimate, tests, fit, cross_validation, details=details, code=False, places=places)
 
 
 def result_summary(
-    estimate: Estimate, validations: Mapping[str, Validation], cross_validation: CrossValidation | None = None
+    estimate: Estimate,
+    validations: Mapping[str, Validation],
+    cross_validation: CrossValidation | None = None,
 ) -> dict[str, Any]:
-    """Return an identification as plain values: parameters, errors, certificate, verdict, notices."""
+    """Return an identification as plain values.
+
+    Parameters, errors, certificate, verdict, notices.
+    """
     tests = {name: run for name, run in validations.items() if name != FIT}
     verdict = judge(estimate, tests, fit=validations.get(FIT), cross_validation=cross_validation)
-    values = zip(estimate.names, estimate.beta, estimate.std, estimate.relative_std, estimate.data_shares)
+    values = zip(
+        estimate.names, estimate.beta, estimate.std, estimate.relative_std, estimate.data_shares
+    )
     found = {
         "robot": estimate.robot.name,
         "method": estimate.method,
@@ -183,7 +240,11 @@ def result_summary(
 def payload_data(found: Payload) -> dict[str, Any]:
     """Return an identified load as plain values."""
     data = {"mass": found.mass, "com": found.com, "inertia": found.inertia, "std": found.std or {}}
-    data |= {"parameters": found.ten, "realizable": found.realizable, "changes": found.settings.get("changes", [])}
+    data |= {
+        "parameters": found.ten,
+        "realizable": found.realizable,
+        "changes": found.settings.get("changes", []),
+    }
     return dict(plain_values(data | {"notices": notices_json(found.notices)}, finite=True))
 
 
@@ -191,7 +252,12 @@ def gains_data(found: DriveGains) -> dict[str, Any]:
     """Return drive gains by joint, their covariance and the load as plain values."""
     each = zip(found.robot.joint_names, found.gains, found.std)
     gains = {name: {"gain": gain, "std": std} for name, gain, std in each}
-    data = {"gains": gains, "covariance": found.covariance, "mass": found.payload.mass, "com": found.payload.com}
+    data = {
+        "gains": gains,
+        "covariance": found.covariance,
+        "mass": found.payload.mass,
+        "com": found.payload.com,
+    }
     return dict(plain_values(data | {"notices": notices_json(found.notices)}, finite=True))
 
 
@@ -217,16 +283,27 @@ def result_tables(estimate: Estimate, validations: Mapping[str, Validation]) -> 
         parts += [f"## Errors: {markdown_cell(name)}{label}", validation.table()]
     parts += ["## Certificate", estimate.certificate.table()]
     if estimate.notices:
-        parts += ["## Notices", "\n".join(f"- {markdown_cell(str(notice))}" for notice in estimate.notices)]
+        parts += [
+            "## Notices",
+            "\n".join(f"- {markdown_cell(str(notice))}" for notice in estimate.notices),
+        ]
     return "\n\n".join(parts) + "\n"
 
 
 def _pictures(names: Iterable[str]) -> list[str]:
-    """Return a file name for the picture of each validation: letters and digits alone, each once."""
+    """Return a file name for the picture of each validation.
+
+    Letters and digits alone, each once.
+    """
     made: list[str] = []
     for name in names:
         stem = Path(name).stem if "." in name else name
-        word = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in stem)[:40] or "log"
+        word = (
+            "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in stem)[
+                :40
+            ]
+            or "log"
+        )
         numbered = itertools.chain([word], (f"{word}_{number}" for number in itertools.count(2)))
         made.append(next(name for each in numbered if (name := f"torque_{each}.png") not in made))
     return made

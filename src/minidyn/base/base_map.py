@@ -2,9 +2,9 @@
 
 The map says which standard parameters are kept, which join them, which have no effect.
 
-One linear map is all there is: beta = phi[kept] + K phi[regrouped], or a nonsingular mixture of these where a closed
-rule gives combinations of its own. Formulas, tables and files are made from it when they are asked for, and never read
-back.
+One linear map is all there is: beta = phi[kept] + K phi[regrouped], or a nonsingular mixture of
+these where a closed rule gives combinations of its own. Formulas, tables and files are made from it
+when they are asked for, and never read back.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from minidyn.arrays import Array, frozen, known_product, read_only_again
+from minidyn.base.check import Check, check_of
 from minidyn.base.numeric.own_rows import OWN
 from minidyn.base.printing import overview
 from minidyn.base.printing import relations as printing
 from minidyn.base.rows import MODELS
 from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters, first_of
+from minidyn.model.canonical import TOLERANCE, as_understood
 from minidyn.model.parameters import Column
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, act, info
+from minidyn.notices import Notice, error, info
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,15 +41,18 @@ if TYPE_CHECKING:
 
 FRICTION_LEFT_OUT = info(
     "base.friction_left_out",
-    "The model that was asked for has no friction; friction parameters are listed as without effect.",
+    "The model that was asked for has no friction; friction parameters are listed as without "
+    "effect.",
 )
-RANK_UNCLEAR = act(
+RANK_UNCLEAR = error(
     "base.rank_unclear",
-    "In floating point the number of base parameters is not clear: no gap separates small values from rounding.",
-    'With method "qr", "svd" or "rules+qr" use method="exact", which needs no tolerance. Check geometry that is nearly '
+    "In floating point the number of base parameters is not clear: no gap separates small values "
+    "from rounding.",
+    'With method "qr", "svd" or "rules+qr" use method="exact", which needs no tolerance. Check '
+    "geometry that is nearly "
     "but not exactly special.",
 )
-CHOICE_UNCLEAR = act(
+CHOICE_UNCLEAR = error(
     "base.choice_unclear",
     "How many base parameters there are is clear, but not which standard parameters lead them.",
     'Use method="exact", which needs no tolerance.',
@@ -58,26 +63,34 @@ Order = Sequence[str] | Callable[[Column], Any]
 
 @dataclass(frozen=True, eq=False)
 class BaseMap:
-    """A set of base parameters beta (b,) of a robot and how the standard ones phi (p,) make them up.
+    """A set of base parameters beta (b,) of a robot and how the standard ones phi (p,) make them
+    up.
 
     Build one with :func:`minidyn.base_parameters`.
 
     Attributes:
         robot: The robot the map belongs to.
         method: How it was found: "exact", "qr", "svd", ...
-        model: What the set determines: "torque", "gravity", "inertia" or "energy" ("static": as "torque", no friction).
+        model: What the set determines: "torque", "gravity", "inertia" or "energy" ("static": as
+            "torque", no friction).
         kept: Names of the standard parameters that lead a base parameter, in storage order (b).
         regrouped: Names of those that only act through base parameters (d).
         eliminated: Names of those that take no part; `statuses` says why.
         K: Regrouping matrix (b, d), Gautier's β: exact zeros where a parameter takes no part.
-        gap: Smallest kept over largest dropped value of the rank decision; infinite where nothing was rounded.
-        joints: Names of the independent joints that moved, None for all; the others were held in a general position.
+        gap: Smallest kept over largest dropped value of the rank decision; infinite where nothing
+            was rounded.
+        joints: Names of the independent joints that moved, None for all; the others were held in a
+            general position.
         columns: Names of the parameters that were asked about, None for all.
         notices: What a reader should know about the result.
-        rows: The map (b, p) itself where base parameters are not led by one kept parameter each (method "mlc"): then
-            beta = mixing (phi[kept] + K phi[regrouped]). None: mixing is the identity.
+        rows: The map (b, p) itself where base parameters are not led by one kept parameter each
+            (method "mlc"): then beta = mixing (phi[kept] + K phi[regrouped]). None: mixing is the
+            identity.
         labels: Names of the base parameters that go with `rows`.
-        structure: What a closed-form rule found about the robot (method "mlc": r, s, delta, sigma); else None.
+        structure: What a closed-form rule found about the robot (method "mlc": r, s, delta, sigma);
+            else None.
+        tolerance: Axes that are special within this (rad, and share of the robot's size) are
+            exactly so; see `understood`.
     """
 
     robot: Robot
@@ -94,16 +107,24 @@ class BaseMap:
     rows: Array | None = None
     labels: tuple[str, ...] = ()
     structure: Structure | None = None
+    tolerance: float = TOLERANCE
 
     def __post_init__(self) -> None:
         K = frozen(self.K)
         if K.shape != (len(self.kept), len(self.regrouped)):
-            raise ShapeError(f"K: expected shape ({len(self.kept)}, {len(self.regrouped)}), got {K.shape}")
+            raise ShapeError(
+                f"K: expected shape ({len(self.kept)}, {len(self.regrouped)}), got {K.shape}"
+            )
         object.__setattr__(self, "K", K)
         if self.rows is not None:
             rows = frozen(self.rows)
-            if rows.shape != (len(self.kept), len(self.robot.layout)) or len(self.labels) != len(rows):
-                raise ShapeError(f"rows: expected shape ({len(self.kept)}, {len(self.robot.layout)}), got {rows.shape}")
+            if rows.shape != (len(self.kept), len(self.robot.layout)) or len(self.labels) != len(
+                rows
+            ):
+                raise ShapeError(
+                    f"rows: expected shape ({len(self.kept)}, {len(self.robot.layout)}), got "
+                    f"{rows.shape}"
+                )
             object.__setattr__(self, "rows", rows)
         every = (*self.kept, *self.regrouped, *self.eliminated)
         if len(every) != len(self.robot.layout) or set(every) != set(self.robot.layout.names):
@@ -119,10 +140,29 @@ class BaseMap:
         return len(self.kept)
 
     @cached_property
-    def names(self) -> tuple[str, ...]:
-        """Names of the base parameters: as kept, with an R before the number of those that others join: "ZZR1".
+    def understood(self) -> Robot:
+        """The robot that the map is exactly right for.
 
-        Those of a closed-form rule bear its names: "U33_1", "k2x", "m3".
+        Its axes are special where the file's are within the tolerance; the robot itself where
+        nothing changes.
+        """
+        return as_understood(self.robot, self.tolerance)
+
+    @cached_property
+    def check(self) -> Check:
+        """What random states say to the map.
+
+        How well its relations hold on the robot as it was understood, and how far that robot is
+        from the file.
+        """
+        return check_of(self)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the base parameters.
+
+        As kept, with an R before the number of those that others join: "ZZR1". Those of a
+        closed-form rule bear its names: "U33_1", "k2x", "m3".
         """
         if self.rows is not None:
             return self.labels
@@ -145,12 +185,18 @@ class BaseMap:
 
     @cached_property
     def mixing(self) -> Array | None:
-        """Nonsingular matrix (b, b) with beta = mixing (phi[kept] + K phi[regrouped]); None: the identity."""
+        """Nonsingular matrix (b, b) with beta = mixing (phi[kept] + K phi[regrouped]).
+
+        None: the identity.
+        """
         return None if self.rows is None else frozen(self.rows[:, self._places(self.kept)])
 
     @cached_property
     def unmixing(self) -> Array | None:
-        """Inverse of `mixing`, zeros exact: the base regressor is the kept columns times this. None: the identity."""
+        """Inverse of `mixing`, zeros exact: the base regressor is the kept columns times this.
+
+        None: the identity.
+        """
         if self.mixing is None:
             return None
         inverse = np.linalg.inv(self.mixing)
@@ -167,10 +213,14 @@ class BaseMap:
         """For every standard parameter: "identifiable", "in combination" or "no effect: why"."""
         found = dict.fromkeys(self.robot.layout.names, "in combination")
         found |= dict.fromkeys(self.unchanged, "identifiable")
-        return found | {name: f"no effect: {overview.reason(self, name)}" for name in self.eliminated}
+        return found | {
+            name: f"no effect: {overview.reason(self, name)}" for name in self.eliminated
+        }
 
     def lacks(self, need: str) -> str:
-        """Return why the map does not determine something ("torque", "gravity", "inertia", "energy"); "": it does."""
+        """Return why the map does not determine something ("torque", "gravity", "inertia",
+        "energy"); "": it does.
+        """
         if self.model == OWN:
             return "it is of a regressor of your own, not of a robot"
         if self.joints is not None:
@@ -189,13 +239,15 @@ class BaseMap:
 
     @cached_property
     def known_values(self) -> Array:
-        """Base parameters (b,) of the robot's own standard ones, NaN where one that enters is unknown."""
+        """Base parameters (b,) of the robot's own standard ones, NaN where one that enters is
+        unknown.
+        """
         return frozen(known_product(self.matrix, self.robot.parameters))
 
     def values(self, phi: ArrayLike | None = None) -> Array:
-        """Return the base parameters beta (..., b) of standard ones phi (..., p); None: the robot's own.
+        """Return the base parameters beta (..., b) of standard ones phi (..., p).
 
-        Parameters without effect are not read, so that they may be unknown.
+        None: the robot's own. Parameters without effect are not read, so that they may be unknown.
 
         Raises:
             UnknownParameters: A parameter that matters is NaN; the message names it.
@@ -204,12 +256,14 @@ class BaseMap:
         """
         values = self._standard(phi)
         kept, regrouped = self._places(self.kept), self._places(self.regrouped)
-        unknown: NDArray[np.bool_] = np.atleast_1d(np.isnan(values).reshape(-1, values.shape[-1]).any(axis=0))
+        unknown: NDArray[np.bool_] = np.atleast_1d(
+            np.isnan(values).reshape(-1, values.shape[-1]).any(axis=0)
+        )
         missing = [self.robot.layout.names[k] for k in sorted((*kept, *regrouped)) if unknown[k]]
         if missing:
             raise UnknownParameters(
-                f"base parameters of robot {self.robot.name!r} need standard parameters that are unknown (NaN): "
-                f"{first_of(missing)}"
+                f"base parameters of robot {self.robot.name!r} need standard parameters that are "
+                f"unknown (NaN): {first_of(missing)}"
             )
         beta: Array
         if self.rows is not None:
@@ -220,20 +274,29 @@ class BaseMap:
         return beta
 
     def lift(self, beta: ArrayLike, regrouped: ArrayLike | None = None) -> Array:
-        """Return a full vector phi (..., p) that has these base parameters; any choice of `regrouped` gives one.
+        """Return a full vector phi (..., p) that has these base parameters.
+
+        Any choice of `regrouped` gives one.
 
         Args:
             beta: Base parameters (..., b).
-            regrouped: Values of the regrouped parameters (..., d); None: zeros. Parameters without effect are 0.
+            regrouped: Values of the regrouped parameters (..., d); None: zeros. Parameters without
+                effect are 0.
 
         Implements: Gautier1991 eq. (19).
         """
         base = np.asarray(beta, dtype=float)
         if base.ndim == 0 or base.shape[-1] != self.rank:
             raise ShapeError(f"beta: expected shape (..., {self.rank}), got {base.shape}")
-        rest = np.zeros(len(self.regrouped)) if regrouped is None else np.asarray(regrouped, dtype=float)
+        rest = (
+            np.zeros(len(self.regrouped))
+            if regrouped is None
+            else np.asarray(regrouped, dtype=float)
+        )
         if rest.ndim == 0 or rest.shape[-1] != len(self.regrouped):
-            raise ShapeError(f"regrouped: expected shape (..., {len(self.regrouped)}), got {rest.shape}")
+            raise ShapeError(
+                f"regrouped: expected shape (..., {len(self.regrouped)}), got {rest.shape}"
+            )
         if self.unmixing is not None:
             base = base @ self.unmixing.T
         kept = base - rest @ self.K.T
@@ -243,22 +306,27 @@ class BaseMap:
         return phi
 
     def minimum_norm(self, phi: ArrayLike | None = None) -> Array:
-        """Return the shortest full vector (..., p) with the same base parameters as phi; None: the robot's own.
+        """Return the shortest full vector (..., p) with the same base parameters as phi.
+
+        None: the robot's own.
 
         Implements: Gautier1991 eq. (25) with X_a = 0.
         """
         beta = self.values(phi)
         if self.rank == 0:
             return np.zeros((*beta.shape[:-1], len(self.robot.layout)))
-        # rows of `matrix` span what V1 spans; their Gram matrix (K Kᵀ + 1 where nothing is mixed) is positive definite
+        # rows of `matrix` span what V1 spans; their Gram matrix (K Kᵀ + 1 where nothing is mixed)
+        # is positive definite
         gram = self.matrix @ self.matrix.T
         shortest: Array = np.linalg.solve(gram, beta[..., None])[..., 0] @ self.matrix
         return shortest
 
     def evidence(self, seed: int = 0) -> RankEvidence:
-        """Return the values that the number and the choice rest on, with `plot()`, `table` and `to_pandas()`.
+        """Return the values that the number and the choice rest on, with `plot()`, `table` and
+        `to_pandas()`.
 
-        These are T_ii, σ_i, R_ii and V2 of Gautier's Table II, in floating point whatever the method was.
+        These are T_ii, σ_i, R_ii and V2 of Gautier's Table II, in floating point whatever the
+        method was.
         """
         from minidyn.base.numeric.evidence import evidence_of  # seldom needed
 
@@ -271,14 +339,19 @@ class BaseMap:
         return overview.table(self).to_pandas()
 
     def plot(self) -> Figure:
-        """Return a matplotlib figure of the map: which standard parameters make up which base parameter."""
+        """Return a matplotlib figure of the map.
+
+        Which standard parameters make up which base parameter.
+        """
         return overview.plot(self)
 
     def _repr_html_(self) -> str:
         return overview.table(self).to_html()
 
     def relations(self) -> tuple[printing.Relation, ...]:
-        """Return every base parameter as a formula of standard ones, geometry symbols kept where there are any."""
+        """Return every base parameter as a formula of standard ones, geometry symbols kept where
+        there are any.
+        """
         return printing.relations(self)
 
     def to_markdown(self) -> str:
@@ -296,14 +369,23 @@ class BaseMap:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of the robot's structure and the map (16 hexadecimal digits)."""
-        parts = (self.robot.structure_fingerprint, self.model, self.kept, self.regrouped, self.joints, self.columns)
+        parts = (
+            self.robot.structure_fingerprint,
+            self.model,
+            self.kept,
+            self.regrouped,
+            self.joints,
+            self.columns,
+            self.tolerance,
+        )
         own = b"" if self.rows is None else self.rows.tobytes()
         return hashlib.sha256(repr(parts).encode() + self.K.tobytes() + own).hexdigest()[:16]
 
     def __repr__(self) -> str:
         return (
-            f"BaseMap({self.robot.name!r}, {self.model} model, method {self.method!r}: {len(self.robot.layout)} = "
-            f"{self.rank} base + {len(self.regrouped)} regrouped + {len(self.eliminated)} without effect)"
+            f"BaseMap({self.robot.name!r}, {self.model} model, method {self.method!r}: "
+            f"{len(self.robot.layout)} = {self.rank} base + {len(self.regrouped)} regrouped + "
+            f"{len(self.eliminated)} without effect)"
         )
 
     # ---------------------------------------------------------------- inside
@@ -314,17 +396,37 @@ class BaseMap:
     def _standard(self, phi: ArrayLike | None) -> Array:
         values = self.robot.parameters if phi is None else np.asarray(phi, dtype=float)
         if values.ndim == 0 or values.shape[-1] != len(self.robot.layout):
-            raise ShapeError(f"phi: expected shape (..., {len(self.robot.layout)}), got {values.shape}")
+            raise ShapeError(
+                f"phi: expected shape (..., {len(self.robot.layout)}), got {values.shape}"
+            )
         return values
 
 
 def map_of_places(
-    robot: Robot, method: str, model: str, kept: Sequence[int], regrouped: Sequence[int], K: Array, **rest: Any
+    robot: Robot,
+    method: str,
+    model: str,
+    kept: Sequence[int],
+    regrouped: Sequence[int],
+    K: Array,
+    **rest: Any,
 ) -> BaseMap:
-    """Return a map by the places of its kept (b) and regrouped (d) columns, ascending; all others are eliminated."""
+    """Return a map by the places of its kept (b) and regrouped (d) columns, ascending.
+
+    All others are eliminated.
+    """
     names, used = robot.layout.names, {*kept, *regrouped}
     one, two = (tuple(names[k] for k in places) for places in (kept, regrouped))
-    return BaseMap(robot, method, model, one, two, tuple(n for k, n in enumerate(names) if k not in used), K, **rest)
+    return BaseMap(
+        robot,
+        method,
+        model,
+        one,
+        two,
+        tuple(n for k, n in enumerate(names) if k not in used),
+        K,
+        **rest,
+    )
 
 
 @dataclass(frozen=True)
@@ -333,12 +435,15 @@ class Question:
 
     robot: Robot
     model: str = "torque"  # a name of `rows.MODELS`
-    # independent joints that move, None for all. The others are held in one general position, as if bolted, and what
-    # it takes to hold them is not observed
+    # independent joints that move, None for all. The others are held in one general position, as if
+    # bolted, and what it takes to hold them is not observed
     joints: tuple[str, ...] | None = None
-    columns: tuple[str, ...] | None = None  # parameters asked about, None for all; the others are taken as known
-    # names of parameters to keep where there is a choice, the most wanted first, or a sort key of columns; None:
-    # storage order, so that parameters of far links join those of links nearer the base
+    columns: tuple[str, ...] | None = (
+        None  # parameters asked about, None for all; the others are taken as known
+    )
+    # names of parameters to keep where there is a choice, the most wanted first, or a sort key of
+    # columns; None: storage order, so that parameters of far links join those of links nearer the
+    # base
     order: Order | None = None
 
     @classmethod
@@ -365,14 +470,20 @@ class Question:
             order = tuple(order)
             robot.layout.indices(order)
         return cls(
-            robot, model, None if names is None else tuple(names), None if asked is None else tuple(asked), order
+            robot,
+            model,
+            None if names is None else tuple(names),
+            None if asked is None else tuple(asked),
+            order,
         )
 
     @cached_property
     def moving(self) -> tuple[int, ...]:
         """Columns of q that move."""
         names = self.robot.joint_names
-        return tuple(k for k, name in enumerate(names) if self.joints is None or name in self.joints)
+        return tuple(
+            k for k, name in enumerate(names) if self.joints is None or name in self.joints
+        )
 
     @property
     def rows_of_sample(self) -> int:
@@ -388,7 +499,8 @@ class Question:
         found = [
             column
             for column in self.robot.layout.columns
-            if (wanted is None or column.name in wanted) and (MODELS[self.model].friction or not column.is_friction)
+            if (wanted is None or column.name in wanted)
+            and (MODELS[self.model].friction or not column.is_friction)
         ]
         if callable(self.order):
             found.sort(key=self.order)
@@ -400,9 +512,14 @@ class Question:
     @property
     def notices(self) -> tuple[Notice, ...]:
         """What the request itself leaves out."""
-        if MODELS[self.model].friction or not any(column.is_friction for column in self.robot.layout.columns):
+        if MODELS[self.model].friction or not any(
+            column.is_friction for column in self.robot.layout.columns
+        ):
             return ()
-        text = f"friction takes no part in the {self.model} model; its parameters are listed as without effect"
+        text = (
+            f"friction takes no part in the {self.model} model; its parameters are listed as "
+            "without effect"
+        )
         return (FRICTION_LEFT_OUT(text, model=self.model),)
 
     def answer(
@@ -415,5 +532,9 @@ class Question:
         notices: Sequence[Notice] = (),
     ) -> BaseMap:
         """Return the map that a method found; see `map_of_places`."""
-        rest = {"joints": self.joints, "columns": self.columns, "notices": (*self.notices, *notices)}
+        rest = {
+            "joints": self.joints,
+            "columns": self.columns,
+            "notices": (*self.notices, *notices),
+        }
         return map_of_places(self.robot, method, self.model, kept, regrouped, K, gap=gap, **rest)

@@ -2,8 +2,9 @@
 
 The other set may be one that somebody printed: a matrix, or formulas as text.
 
-Formulas are read as people write them: "ZZR1 = ZZ1 + (D3² + R3²)(M3 + M4) - 0.2 MX3"; products need no sign. The text
-is turned into the formulas that robot files know (`minidyn.model.formula`); nothing in it is ever executed.
+Formulas are read as people write them: "ZZR1 = ZZ1 + (D3² + R3²)(M3 + M4) - 0.2 MX3"; products need
+no sign. The text is turned into the formulas that robot files know (`minidyn.model.formula`);
+nothing in it is ever executed.
 """
 
 from __future__ import annotations
@@ -34,8 +35,12 @@ from minidyn.errors import DescriptionError, first_of, near_names
 from minidyn.model.formula import FUNCTIONS, Formula
 from minidyn.text import short
 
-_SIGNS = str.maketrans({"−": "-", "–": "-", "·": "*", "⋅": "*", "×": "*", "[": "(", "]": ")"} | {"²": "^2", "³": "^3"})
-_TOKEN = re.compile(r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>[^\W\d]\w*)|(?P<sign>\*\*|.))")
+_SIGNS = str.maketrans(
+    {"−": "-", "–": "-", "·": "*", "⋅": "*", "×": "*", "[": "(", "]": ")"} | {"²": "^2", "³": "^3"}
+)
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>[^\W\d]\w*)|(?P<sign>\*\*|.))"
+)
 _NAMES = 400  # listed in an error: all of them, but for a robot with very many
 
 
@@ -56,14 +61,24 @@ def rows_of_text(
         label, equals, right = line.partition("=")
         labels.append(short(label.strip() if equals else line, 80))
         where = f"formula {row + 1} of the set"
-        formula = Formula(_in_full(right if equals else line, line, where, names, symbols), where, known)
+        formula = Formula(
+            _in_full(right if equals else line, line, where, names, symbols), where, known
+        )
         try:
-            total = _Sum.of(formula.evaluate({name: _Sum({name: 1.0}) for name in formula.variables}))
+            total = _Sum.of(
+                formula.evaluate({name: _Sum({name: 1.0}) for name in formula.variables})
+            )
         except TypeError:
             total = _Sum({}, math.nan)
         if total.constant != 0.0:
-            why = "is not linear in the parameters" if math.isnan(total.constant) else "has a term without a parameter"
-            raise DescriptionError(f"{where}, {short(line, 200)!r}, {why}; expected a sum of number times parameter")
+            why = (
+                "is not linear in the parameters"
+                if math.isnan(total.constant)
+                else "has a term without a parameter"
+            )
+            raise DescriptionError(
+                f"{where}, {short(line, 200)!r}, {why}; expected a sum of number times parameter"
+            )
         for name, factor in total.factors.items():
             matrix[row, place[name]] = factor
     return tuple(labels), matrix
@@ -71,7 +86,10 @@ def rows_of_text(
 
 @dataclass(frozen=True)
 class _Sum:
-    """A number and a sum of number times parameter. What is not linear is a TypeError at once, however large."""
+    """A number and a sum of number times parameter.
+
+    What is not linear is a TypeError at once, however large.
+    """
 
     factors: Mapping[str, float]
     constant: float = 0.0
@@ -91,7 +109,9 @@ class _Sum:
         if self.factors and other.factors:
             raise TypeError("a product of parameters")
         number, many = (self.constant, other) if other.factors else (other.constant, self)
-        return _Sum({name: factor * number for name, factor in many.factors.items()}, many.constant * number)
+        return _Sum(
+            {name: factor * number for name, factor in many.factors.items()}, many.constant * number
+        )
 
     def __truediv__(self, other: _Sum | float) -> _Sum:
         other = _Sum.of(other)
@@ -111,7 +131,9 @@ class _Sum:
         return -self + other
 
 
-def _in_full(text: str, line: str, where: str, names: Sequence[str], symbols: Mapping[str, float]) -> str:
+def _in_full(
+    text: str, line: str, where: str, names: Sequence[str], symbols: Mapping[str, float]
+) -> str:
     """Return the formula with every product's sign written and lengths as numbers."""
     known = {*names}
     parts: list[str] = []
@@ -119,13 +141,22 @@ def _in_full(text: str, line: str, where: str, names: Sequence[str], symbols: Ma
     for match in _TOKEN.finditer(text.translate(_SIGNS).strip()):
         part = match.group().strip()
         kind = match.lastgroup
-        if kind == "name" and part not in (*FUNCTIONS, "pi") and part not in known and part not in symbols:
+        if (
+            kind == "name"
+            and part not in (*FUNCTIONS, "pi")
+            and part not in known
+            and part not in symbols
+        ):
             there = f"parameters: {first_of(list(names), _NAMES)}"
             there += f"; lengths: {first_of(list(symbols), _NAMES)}" if symbols else ""
             hint = near_names(part, [*names, *symbols], limit=0).split("; known")[0]
-            raise DescriptionError(f"{where}, {short(line, 200)!r}: unknown name {part!r}{hint} ({there})")
+            raise DescriptionError(
+                f"{where}, {short(line, 200)!r}: unknown name {part!r}{hint} ({there})"
+            )
         if kind == "sign" and part not in ("+", "-", "*", "/", "(", ")", ",", "^", "**"):
-            raise DescriptionError(f"{where}, {short(line, 200)!r}: {part!r} is no part of a formula")
+            raise DescriptionError(
+                f"{where}, {short(line, 200)!r}: {part!r} is no part of a formula"
+            )
         if ends and (kind != "sign" or part == "("):
             parts.append("*")
         if kind == "name" and part in symbols and part not in known:
@@ -143,42 +174,54 @@ def equivalence(base_a: BaseMap, base_b: BaseMap, *, tolerance: float = 1e-9) ->
 
 
 @overload
-def equivalence(base_a: BaseMap, base_b: str | Sequence[str] | ArrayLike, *, tolerance: float = 1e-9) -> PrintedSet: ...
+def equivalence(
+    base_a: BaseMap, base_b: str | Sequence[str] | ArrayLike, *, tolerance: float = 1e-9
+) -> PrintedSet: ...
 
 
 def equivalence(
     base_a: BaseMap, base_b: BaseMap | str | Sequence[str] | ArrayLike, *, tolerance: float = 1e-9
 ) -> Array | PrintedSet:
-    """Return the nonsingular matrix T (b, b) with beta_b = T beta_a, or what a printed set determines.
+    """Return the nonsingular matrix T (b, b) with beta_b = T beta_a, or what a printed set
+    determines.
 
     Args:
         base_a: A map.
-        base_b: Another map of a robot with the same standard parameters; or a set as a paper prints it: a matrix (m, p)
-            on the standard parameters, or formulas such as "ZZR1 = ZZ1 + YY2 + 0.2 MX3", as a list or line by line.
-            Formulas may use the lengths that the robot file names; the part before "=" is a name and may be left out.
-        tolerance: Largest coefficient that counts as none, in the robot's own units, against the largest term it is
-            made of. A file whose axes are parallel to 1e-8 rad only (rounded to single precision once) leaves 1e-6 of
-            the accuracy of its maps and needs that here; numbers printed with four digits need 1e-3.
+        base_b: Another map of a robot with the same standard parameters; or a set as a paper prints
+            it: a matrix (m, p) on the standard parameters, or formulas such as "ZZR1 = ZZ1 + YY2 +
+            0.2 MX3", as a list or line by line. Formulas may use the lengths that the robot file
+            names; the part before "=" is a name and may be left out.
+        tolerance: Largest coefficient that counts as none, in the robot's own units, against the
+            largest term it is made of. A file whose axes are parallel to 1e-8 rad only (rounded to
+            single precision once) leaves 1e-6 of the accuracy of its maps and needs that here;
+            numbers printed with four digits need 1e-3.
 
     Returns:
-        For two maps T. For a printed set a `PrintedSet`: which of its combinations are identifiable, whether it is
-        independent and complete, and T. A set that is not equivalent is an answer there, no error.
+        For two maps T. For a printed set a `PrintedSet`: which of its combinations are
+        identifiable, whether it is independent and complete, and T. A set that is not equivalent is
+        an answer there, no error.
 
     Raises:
-        NotEquivalent: One map determines a combination that the other does not; the message names it.
-        ShapeError: The maps belong to robots with different parameters, or a matrix has another number of columns.
-        DescriptionError: A formula that cannot be read, with an unknown name, or that is not linear.
+        NotEquivalent: One map determines a combination that the other does not; the message names
+            it.
+        ShapeError: The maps belong to robots with different parameters, or a matrix has another
+            number of columns.
+        DescriptionError: A formula that cannot be read, with an unknown name, or that is not
+            linear.
 
     Implements: Lin1994 Corollary 6.
     """
     if not isinstance(base_a, BaseMap):
-        raise MinidynError(f"equivalence: expected a result of md.base_parameters first, got {base_a!r}")
+        raise MinidynError(
+            f"equivalence: expected a result of md.base_parameters first, got {base_a!r}"
+        )
     if not isinstance(base_b, BaseMap):
         return _printed(base_a, base_b, tolerance)
     if base_a.robot.layout.names != base_b.robot.layout.names:
         raise ShapeError(
-            f"equivalence: the maps have different standard parameters ({len(base_a.robot.layout)} of robot "
-            f"{base_a.robot.name!r}, {len(base_b.robot.layout)} of robot {base_b.robot.name!r})"
+            "equivalence: the maps have different standard parameters "
+            f"({len(base_a.robot.layout)} of robot {base_a.robot.name!r}, "
+            f"{len(base_b.robot.layout)} of robot {base_b.robot.name!r})"
         )
     _require_determined(base_b, base_a, "second", "first", tolerance)
     _require_determined(base_a, base_b, "first", "second", tolerance)
@@ -187,15 +230,19 @@ def equivalence(
 
 @dataclass(frozen=True, eq=False)
 class PrintedSet:
-    """What a set of combinations of standard parameters determines of a robot. `str()` gives a table.
+    """What a set of combinations of standard parameters determines of a robot.
+
+    `str()` gives a table.
 
     Attributes:
         base: The base parameters it is compared with.
         names: Names of the combinations: as printed, or their formulas.
         matrix: The combinations (m, p) of the standard parameters.
         identifiable: For each combination, whether motion shows it.
-        T: (m, b) with combinations = T beta for all standard parameters; rows of NaN where not identifiable.
-        outside: For each combination, the parameters whose coefficients are wrong; none where it is identifiable.
+        T: (m, b) with combinations = T beta for all standard parameters; rows of NaN where not
+            identifiable.
+        outside: For each combination, the parameters whose coefficients are wrong; none where it is
+            identifiable.
         tolerance: What counted as zero.
     """
 
@@ -235,7 +282,10 @@ class PrintedSet:
 
     @property
     def equivalent(self) -> bool:
-        """Whether the set is one of base parameters: all identifiable, independent, complete. Then T is nonsingular."""
+        """Whether the set is one of base parameters: all identifiable, independent, complete.
+
+        Then T is nonsingular.
+        """
         return all(self.identifiable) and self.independent and self.complete
 
     @cached_property
@@ -250,18 +300,27 @@ class PrintedSet:
 
     @cached_property
     def corrected(self) -> tuple[str, ...]:
-        """For each combination the identifiable one with the same coefficients of kept parameters, as a formula."""
-        return tuple(_formula(self.base, row) for row in _in_terms_of(self.matrix, self.base) @ self.base.matrix)
+        """For each combination the identifiable one with the same coefficients of kept parameters,
+        as a formula.
+        """
+        return tuple(
+            _formula(self.base, row)
+            for row in _in_terms_of(self.matrix, self.base) @ self.base.matrix
+        )
 
     @property
     def table(self) -> DisplayTable:
         """One row for each combination."""
-        wrong = [", ".join(names[:6]) + (", ..." if len(names) > 6 else "") for names in self.outside]
+        wrong = [
+            ", ".join(names[:6]) + (", ..." if len(names) > 6 else "") for names in self.outside
+        ]
         columns = {
             "combination": self.names,
             "identifiable": self.identifiable,
             "wrong in": wrong,
-            "identifiable would be": ["" if good else text for good, text in zip(self.identifiable, self.corrected)],
+            "identifiable would be": [
+                "" if good else text for good, text in zip(self.identifiable, self.corrected)
+            ],
         }
         return DisplayTable(self._title, columns)
 
@@ -286,9 +345,14 @@ class PrintedSet:
 
     def __str__(self) -> str:
         lines = [self._title]
-        for name, good, wrong, formula in zip(self.names, self.identifiable, self.outside, self.corrected):
+        for name, good, wrong, formula in zip(
+            self.names, self.identifiable, self.outside, self.corrected
+        ):
             if not good:
-                lines.append(f"  {name}: not identifiable, wrong in {', '.join(wrong[:6])}; identifiable is {formula}")
+                lines.append(
+                    f"  {name}: not identifiable, wrong in {', '.join(wrong[:6])}; identifiable "
+                    f"is {formula}"
+                )
         if self.missing:
             lines.append(f"  not determined: {', '.join(self.missing)}")
         return "\n".join(lines)
@@ -305,20 +369,24 @@ def _printed(base: BaseMap, given: str | Sequence[str] | ArrayLike, tolerance: f
     layout = base.robot.layout
     texts = [given] if isinstance(given, str) else given
     if isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts):
-        names, matrix = rows_of_text([str(text) for text in texts], layout.names, dict(base.robot.symbols))
+        names, matrix = rows_of_text(
+            [str(text) for text in texts], layout.names, dict(base.robot.symbols)
+        )
     else:
         try:
             matrix = np.atleast_2d(np.asarray(given, dtype=float))
         except (TypeError, ValueError):
             raise MinidynError(
-                "equivalence: expected a result of md.base_parameters, a matrix or formulas as text as second "
-                f"argument, got {type(given).__name__}"
+                "equivalence: expected a result of md.base_parameters, a matrix or formulas as "
+                f"text as second argument, got {type(given).__name__}"
             ) from None
-        names = tuple(_formula(base, row) for row in matrix) if matrix.shape[-1] == len(layout) else ()
+        names = (
+            tuple(_formula(base, row) for row in matrix) if matrix.shape[-1] == len(layout) else ()
+        )
     if matrix.ndim != 2 or matrix.shape[1] != len(layout) or not np.all(np.isfinite(matrix)):
         raise ShapeError(
-            f"equivalence: expected finite numbers of shape (m, {len(layout)}), one column for each standard "
-            f"parameter of robot {base.robot.name!r}, got {matrix.shape}"
+            f"equivalence: expected finite numbers of shape (m, {len(layout)}), one column for "
+            f"each standard parameter of robot {base.robot.name!r}, got {matrix.shape}"
         )
     T = _in_terms_of(matrix, base)
     foreign = _foreign(matrix, base, T, tolerance)
@@ -336,7 +404,10 @@ def _printed(base: BaseMap, given: str | Sequence[str] | ArrayLike, tolerance: f
 
 
 def _formula(base: BaseMap, row: Array, most: int = 8) -> str:
-    """Return a combination (p,) as text; terms beyond `most` are dots, coefficients of rounding nothing."""
+    """Return a combination (p,) as text.
+
+    Terms beyond `most` are dots, coefficients of rounding nothing.
+    """
     row = np.where(np.abs(row) > 1e-12 * np.abs(row).max(initial=0.0), row, 0.0)
     entries = [(base.robot.layout.names[k], float(row[k])) for k in np.flatnonzero(row)]
     text = sum_text([RelationTerm(name, factor) for name, factor in entries[:most]])
@@ -363,7 +434,9 @@ def _foreign(matrix: Array, given: BaseMap, T: Array, tolerance: float) -> Array
     return np.asarray(np.abs(left) * units > tolerance * largest)
 
 
-def _require_determined(wanted: BaseMap, given: BaseMap, one: str, other: str, tolerance: float) -> None:
+def _require_determined(
+    wanted: BaseMap, given: BaseMap, one: str, other: str, tolerance: float
+) -> None:
     """Raise where some base parameter of `wanted` is no combination of those of `given`."""
     foreign = _foreign(wanted.matrix, given, _in_terms_of(wanted.matrix, given), tolerance)
     rows = np.flatnonzero(foreign.any(axis=1))
@@ -373,6 +446,6 @@ def _require_determined(wanted: BaseMap, given: BaseMap, one: str, other: str, t
     unseen = ", ".join(wanted.robot.layout.names[k] for k in np.flatnonzero(foreign[row])[:6])
     raise NotEquivalent(
         f"the sets are not equivalent: the {one} ({wanted.rank} parameters) determines "
-        f"{_formula(wanted, wanted.matrix[row])}, which the {other} ({given.rank} parameters) does not: it does not "
-        f"see {unseen} in this combination"
+        f"{_formula(wanted, wanted.matrix[row])}, which the {other} ({given.rank} parameters) "
+        f"does not: it does not see {unseen} in this combination"
     )

@@ -1,11 +1,12 @@
 """Dynamics as plain functions of arrays, from standard parameters or from base parameters alone.
 
-The public names `inertia_matrix`, `inverse_dynamics`, `gravity_torque` and `coriolis_matrix` live here because they
-take any base map. Without one they are the functions of :mod:`minidyn.dynamics.functions`. With one, base parameters
-are all that is known: parameters outside the set are never needed, and a serial chain runs the cheapest recursion found
-for it.
+The public names `inertia_matrix`, `inverse_dynamics`, `gravity_torque` and `coriolis_matrix` live
+here because they take any base map. Without one they are the functions of
+:mod:`minidyn.dynamics.functions`. With one, base parameters are all that is known: parameters
+outside the set are never needed, and a serial chain runs the cheapest recursion found for it.
 
-`compile` is here for the same reason: with a base map it compiles the program that these functions run.
+`compile` is here for the same reason: with a base map it compiles the program that these functions
+run.
 """
 
 from __future__ import annotations
@@ -19,7 +20,12 @@ from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.base.closed_form.mlc import mlc_base
-from minidyn.base.minimal_program import check_formulation, is_chain, minimal_program
+from minidyn.base.minimal_program import (
+    check_formulation,
+    is_chain,
+    minimal_program,
+    no_formulation,
+)
 from minidyn.base.numeric.samples import units_of
 from minidyn.dynamics.functions import call
 from minidyn.dynamics.kernel import (
@@ -36,6 +42,7 @@ from minidyn.dynamics.record import WHAT
 from minidyn.errors import MinidynError, NotEquivalent, ShapeError, UnknownName, Unsupported
 from minidyn.graph.function import Function
 from minidyn.graph.targets.native.kernel import compile_function
+from minidyn.model.canonical import as_understood
 from minidyn.model.robot import Robot
 
 _FOREIGN = 1e-7  # share of a combination that a map may miss by rounding, in the robot's own units
@@ -44,14 +51,14 @@ _FOREIGN = 1e-7  # share of a combination that a map may miss by rounding, in th
 @lru_cache(maxsize=64)
 def _determined(structure: str, what: str, base: BaseMap) -> str:
     """Return "" where a map determines a function, else the combination that it misses."""
+    if base.check.relations <= _FOREIGN:
+        return ""
     robot = base.robot
     need = NEEDED.get(what, "torque")
     try:
-        missing = _missing(mlc_base(robot, "1999", need), base)
-        # geometry that is nearly special: as written, or as it is meant
-        return missing and _missing(base_parameters(robot, "mlc", need), base)
+        return _missing(mlc_base(robot, "1999", need, base.tolerance), base)
     except Unsupported:
-        return _missing(base_parameters(robot, model=need), base)
+        return _missing(base_parameters(robot, model=need, tolerance=base.tolerance), base)
 
 
 def _missing(wanted: BaseMap, base: BaseMap) -> str:
@@ -82,7 +89,8 @@ def inertia_matrix(
         parameters: Standard parameters (p,); None: the robot's own.
         base: A base map of the robot; M is then computed from base parameters alone.
         beta: Their values (b,); None: those that `parameters` give.
-        formulation: 1 to 5 as in LinFang1999, 6 meets half-way; None: the cheapest. For serial chains.
+        formulation: 1 to 5 as in LinFang1999, 6 meets half-way; None: the cheapest. For serial
+            chains.
         out: Array (..., n, n) to write into.
 
     Raises:
@@ -118,8 +126,8 @@ def inverse_dynamics(
         parameters: Standard parameters (p,); None: the robot's own.
         base: A base map of the robot; torques are then computed from base parameters alone.
         beta: Their values (b,); None: those that `parameters` give.
-        memory: States (..., m) of drives that remember, as `md.drive_states` computes them along a motion; None:
-            they slide steadily, as long after a reversal.
+        memory: States (..., m) of drives that remember, as `md.drive_states` computes them along a
+            motion; None: they slide steadily, as long after a reversal.
         out: Array (..., n) to write into.
 
     Raises:
@@ -130,7 +138,9 @@ def inverse_dynamics(
     if base is None and beta is None:
         return call(robot, "inverse_dynamics", (q, dq, ddq), parameters, out, memory=memory)
     if memory is not None:
-        raise Unsupported("inverse_dynamics: memory= goes with standard parameters; leave out base and beta")
+        raise Unsupported(
+            "inverse_dynamics: memory= goes with standard parameters; leave out base and beta"
+        )
     return _from_base(robot, "inverse_dynamics", (q, dq, ddq), base, beta, parameters, out)
 
 
@@ -162,9 +172,10 @@ def coriolis_matrix(
     beta: ArrayLike | None = None,
     out: Array | None = None,
 ) -> Array:
-    """Return C (..., n, n) from Christoffel symbols: C dq are the velocity torques and Ṁ - 2C is skew-symmetric.
+    """Return C (..., n, n) from Christoffel symbols.
 
-    Arguments are those of `inverse_dynamics`.
+    C dq are the velocity torques and Ṁ - 2C is skew-symmetric. Arguments are those of
+    `inverse_dynamics`.
     """
     if base is None and beta is None:
         return call(robot, "coriolis_matrix", (q, dq), parameters, out)
@@ -190,28 +201,31 @@ def compile(
 
     Args:
         robot: The robot.
-        what: "inverse_dynamics", "gravity_torque", "coriolis_matrix", "inertia_matrix", "forward_dynamics",
-            "regressor", "base_regressor", "lagrange_regressor", "lumeng16_regressor", "lumeng16_lagrange_regressor",
-            "slotine_li_regressor", "momentum_regressor", "energy", "energy_regressor", "forward_kinematics",
-            "jacobian".
-        parameters: None bakes in the robot's values, an array (p,) bakes that in, "argument" makes the parameter
-            vector the kernel's last argument.
-        base: A base-parameter map, so that base parameters are all that is read: for dynamics, where `parameters` are
-            base parameters (b,), and for regressors, whose columns they are; "base_regressor" needs it. Inverse
-            dynamics, gravity torques, inertia and Coriolis matrix are then the cheapest program known, the one that
-            `md.papers.operation_count` counts; finding it takes a few seconds.
-        formulation: Of the inertia matrix from base parameters of a serial chain: 1 to 5 as in LinFang1999, 6 meets
-            half-way; None: the cheapest. Without `base` it is computed from the closed-form minimal set.
+        what: "inverse_dynamics", "gravity_torque", "coriolis_matrix", "inertia_matrix",
+            "forward_dynamics", "regressor", "base_regressor", "lagrange_regressor",
+            "lumeng16_regressor", "lumeng16_lagrange_regressor", "slotine_li_regressor",
+            "momentum_regressor", "energy", "energy_regressor", "forward_kinematics", "jacobian".
+        parameters: None bakes in the robot's values, an array (p,) bakes that in, "argument" makes
+            the parameter vector the kernel's last argument.
+        base: A base-parameter map, so that base parameters are all that is read: for dynamics,
+            where `parameters` are base parameters (b,), and for regressors, whose columns they are;
+            "base_regressor" needs it. Inverse dynamics, gravity torques, inertia and Coriolis
+            matrix are then the cheapest program known, the one that `md.papers.operation_count`
+            counts; finding it takes a few seconds.
+        formulation: Of the inertia matrix from base parameters of a serial chain: 1 to 5 as in
+            LinFang1999, 6 meets half-way; None: the cheapest. Without `base` it is computed from
+            the closed-form minimal set.
         threads: Threads that large batches are split over.
         link: For kinematics, the link or frame; None: the last link.
-        target: "native": this machine's processor; "cuda": an NVIDIA GPU, which takes and returns arrays that live
-            there (docs/gpu.md).
+        target: "native": this machine's processor; "cuda": an NVIDIA GPU, which takes and returns
+            arrays that live there (docs/gpu.md).
         dtype: Of the GPU: "float64" or "float32".
         layout: Of arrays on the GPU: "rows" (..., n), or "components" (n, ...), which is faster.
-        packed: Whether a symmetric result, as the inertia matrix, is given by its upper triangle, row by row
-            (n (n + 1) / 2,): `np.triu_indices(n)` says where each number stands.
-        memory: Make the states of drives that remember an argument behind the motion (`md.drive_states`); False:
-            they slide steadily. Not together with `base` but for regressors.
+        packed: Whether a symmetric result, as the inertia matrix, is given by its upper triangle,
+            row by row (n (n + 1) / 2,): `np.triu_indices(n)` says where each number stands.
+        memory: Make the states of drives that remember an argument behind the motion
+            (`md.drive_states`); False: they slide steadily. Not together with `base` but for
+            regressors.
 
     Returns:
         A callable Kernel; equal requests share machine code.
@@ -222,9 +236,16 @@ def compile(
     check_formulation(formulation, what)
     if formulation is not None and base is None:
         if parameters is not None:
-            raise MinidynError(f"{what}: parameters= with formulation= are base parameters; give base=, their map")
+            raise MinidynError(
+                f"{what}: parameters= with formulation= are base parameters; give base=, their map"
+            )
         base = mlc_base(robot, "1999", "inertia")
-    if what not in MINIMAL_WHAT or what not in WHAT or not isinstance(base, BaseMap) or robot.implicit_loops:
+    if (
+        what not in MINIMAL_WHAT
+        or what not in WHAT
+        or not isinstance(base, BaseMap)
+        or robot.implicit_loops
+    ):
         return compile_kernel(
             robot,
             what,
@@ -247,9 +268,16 @@ def compile(
 
 
 def program_for(
-    robot: Robot, what: str, base: BaseMap, formulation: int | None, parameters: ArrayLike | str | None
+    robot: Robot,
+    what: str,
+    base: BaseMap,
+    formulation: int | None,
+    parameters: ArrayLike | str | None,
 ) -> Function:
-    """Return the program of a function that reads base parameters: an argument, given values, or the robot's own."""
+    """Return the program of a function that reads base parameters.
+
+    An argument, given values, or the robot's own.
+    """
     check_formulation(formulation, what)
     _check_map(robot, what, base)
     if not isinstance(parameters, str):
@@ -269,8 +297,9 @@ def _check_map(robot: Robot, what: str, base: BaseMap) -> None:
     missing = _determined(robot.structure_fingerprint, what, base)
     if missing:
         raise NotEquivalent(
-            f"{what} of robot {robot.name!r}: the base map ({base.model} model, {base.rank} parameters) does not "
-            f"determine {missing}, which it needs; use md.base_parameters(robot)"
+            f"{what} of robot {robot.name!r}: the base map ({base.model} model, {base.rank} "
+            f"parameters) does not determine {missing}, which it needs; use "
+            "md.base_parameters(robot)"
         )
 
 
@@ -291,7 +320,9 @@ def _from_base(
     out: Array | None,
     formulation: int | None = None,
 ) -> Array:
-    """Run the chain's own recursion, or the standard one on a full vector that has the base parameters asked for."""
+    """Run the chain's own recursion, or the standard one on a full vector that has the base
+    parameters asked for.
+    """
     if base is None:
         if beta is not None:
             raise MinidynError(f"{what}: beta= needs base=, the map whose parameters they are")
@@ -303,9 +334,14 @@ def _from_base(
     check_formulation(formulation)
     _check_map(robot, what, base)
     values = base.values(own) if beta is None else _beta(base, beta)
-    if not is_chain(robot):  # passes on the program of a tree would take longer than most batches
+    if not is_chain(
+        robot, base.tolerance
+    ):  # passes on the program of a tree would take longer than most batches
         if formulation is not None:
-            raise Unsupported(f"formulation={formulation}: robot {robot.name!r} is not an open serial chain")
-        return call(robot, what, arrays, base.lift(values), out)
-    result: Array = compile_function(minimal_program(robot, what, base, formulation))(*arrays, values, out=out)
+            raise no_formulation(robot, formulation)
+        understood = as_understood(robot, base.tolerance)
+        return call(understood, what, arrays, base.lift(values), out)
+    result: Array = compile_function(minimal_program(robot, what, base, formulation))(
+        *arrays, values, out=out
+    )
     return result

@@ -1,8 +1,10 @@
-"""Programs that read base parameters alone: what is counted, compiled, called and printed is one and the same function.
+"""Programs that read base parameters alone.
 
-A serial chain runs the cheapest recursion found for it. Its virtual links carry the values of a closed-form set, which
-are a linear map of base parameters beta of any map; drives add their own terms. Other robots run the standard recursion
-on the parameters that lead the set, all others zero. Passes then make the program cheap, once.
+What is counted, compiled, called and printed is one and the same function. A serial chain runs the
+cheapest recursion found for it. Its virtual links carry the values of a closed-form set, which are
+a linear map of base parameters beta of any map; drives add their own terms. Other robots run the
+standard recursion on the parameters that lead the set, all others zero. Passes then make the
+program cheap, once.
 """
 
 from __future__ import annotations
@@ -38,10 +40,13 @@ from minidyn.graph.function import Function, run_tape
 from minidyn.graph.passes import cheapest, optimise
 from minidyn.graph.scalar import Graph
 from minidyn.graph.targets.native.kernel import Recent
+from minidyn.model.canonical import TOLERANCE, as_understood
 from minidyn.model.drives import Drive
 from minidyn.model.robot import Robot
 
-_ROUNDING = 1e-13  # share of a row's largest entry, in the robot's own units, below which an entry is zero
+_ROUNDING = (
+    1e-13  # share of a row's largest entry, in the robot's own units, below which an entry is zero
+)
 _LONG = 1200  # steps of a recorded tree from which passes would take many seconds
 _PROGRAMS: Recent[tuple[object, ...], Function] = Recent(256)
 
@@ -54,16 +59,33 @@ def check_formulation(formulation: int | None, what: str = "inertia_matrix") -> 
     if isinstance(formulation, bool) or formulation not in known:
         raise UnknownName("formulation", str(formulation), [str(k) for k in known])
     if what != "inertia_matrix":
-        raise MinidynError(f"formulation={formulation}: formulations are of the inertia matrix, not of {what}")
+        raise MinidynError(
+            f"formulation={formulation}: formulations are of the inertia matrix, not of {what}"
+        )
 
 
-def is_chain(robot: Robot) -> bool:
-    """Say whether a robot is an open serial chain with a recursion of its own; loads of friction need the standard."""
-    return not has_load(robot) and rigid_chain(robot) is not None
+def is_chain(robot: Robot, tolerance: float) -> bool:
+    """Say whether a robot is an open serial chain with a recursion of its own.
+
+    Loads of friction need the standard.
+    """
+    return not has_load(robot) and rigid_chain(robot, tolerance) is not None
+
+
+def no_formulation(robot: Robot, formulation: int) -> Unsupported:
+    """Return the error of a formulation of a robot that is no such chain."""
+    return Unsupported(
+        f"formulation={formulation}: robot {robot.name!r} is not an open serial chain, or its axes "
+        "are so nearly parallel that modified Denavit-Hartenberg frames are far away"
+    )
 
 
 def minimal_program(
-    robot: Robot, what: str, base: BaseMap, formulation: int | None = None, beta: Array | None = None
+    robot: Robot,
+    what: str,
+    base: BaseMap,
+    formulation: int | None = None,
+    beta: Array | None = None,
 ) -> Function:
     """Return a function of a robot, its drives included, that reads base parameters of a map alone.
 
@@ -75,20 +97,32 @@ def minimal_program(
         beta: Base parameters (b,) to bake in; None: they are the last argument, "beta".
 
     Raises:
-        Unsupported: A formulation for a robot that is not an open serial chain, or whose friction grows with the load.
+        Unsupported: A formulation for a robot that is not an open serial chain, or whose friction
+            grows with the load.
     """
-    key = (robot.structure_fingerprint, what, base.fingerprint, formulation, None if beta is None else beta.tobytes())
+    key = (
+        robot.structure_fingerprint,
+        what,
+        base.fingerprint,
+        formulation,
+        None if beta is None else beta.tobytes(),
+    )
     if key not in _PROGRAMS:
         _PROGRAMS[key] = _program(robot, what, base, formulation, beta)
     return _PROGRAMS[key]
 
 
-def _program(robot: Robot, what: str, base: BaseMap, formulation: int | None, beta: Array | None) -> Function:
-    chain = rigid_chain(robot) if is_chain(robot) else None
+def _program(
+    robot: Robot, what: str, base: BaseMap, formulation: int | None, beta: Array | None
+) -> Function:
+    chain = rigid_chain(robot, base.tolerance) if is_chain(robot, base.tolerance) else None
     if chain is None:
         if formulation is not None:
-            raise Unsupported(f"formulation={formulation}: robot {robot.name!r} is not an open serial chain")
-        recorded = function_of(robot, what, parameters="argument" if beta is None else beta, base=base)
+            raise no_formulation(robot, formulation)
+        understood = as_understood(robot, base.tolerance)
+        recorded = function_of(
+            understood, what, parameters="argument" if beta is None else beta, base=base
+        )
         return optimise(recorded) if len(recorded.tape) < _LONG else recorded
     rigid, T = chain
     carrier = _carrier(rigid, what, formulation)
@@ -97,11 +131,15 @@ def _program(robot: Robot, what: str, base: BaseMap, formulation: int | None, be
     values = _without_rounding(carrier.matrix @ (carrier.base.matrix @ (T @ lift)), units)
     graph = Graph()
     q, dq, ddq = motion_inputs(graph, what, robot.n)
-    given: Sequence[Scalar] = list(graph.inputs("beta", base.rank, uniform=True)) if beta is None else beta.tolist()
+    given: Sequence[Scalar] = (
+        list(graph.inputs("beta", base.rank, uniform=True)) if beta is None else beta.tolist()
+    )
     phi = _mapped(lift, given)
     function = minimal_function(rigid, what, formulation)
     inputs = {"q": q, "dq": dq, "ddq": ddq, "values": _mapped(values, given)}
-    (result,) = run_tape(function, [list(inputs[argument.name]) for argument in function.arguments], OPERATIONS)
+    (result,) = run_tape(
+        function, [list(inputs[argument.name]) for argument in function.arguments], OPERATIONS
+    )
     if what == "inertia_matrix":
         rotors = rotor_inertia_matrix(robot, phi)
         places = [(i, j) for i in robot.independent for j in robot.independent]
@@ -116,46 +154,66 @@ def _program(robot: Robot, what: str, base: BaseMap, formulation: int | None, be
 
 
 def _without_rounding(matrix: Array, units: Array) -> Array:
-    """Return a matrix (m, b) with zeros for what is rounding beside the largest entry of its row; units (b,)."""
+    """Return a matrix (m, b) with zeros for what is rounding beside the largest entry of its row.
+
+    Units (b,).
+    """
     sizes = np.abs(matrix) * units
     return np.where(sizes > _ROUNDING * sizes.max(axis=1, keepdims=True, initial=0.0), matrix, 0.0)
 
 
 def _mapped(matrix: Array, given: Sequence[Scalar]) -> list[Scalar]:
     """Return matrix @ given, over scalars."""
-    return [sum((float(factor) * value for factor, value in zip(row, given) if factor), 0.0) for row in matrix]
+    return [
+        sum((float(factor) * value for factor, value in zip(row, given) if factor), 0.0)
+        for row in matrix
+    ]
 
 
-def counted_program(robot: Robot, what: str, formulation: int | None = None) -> Function:
-    """Return a function of a robot's rigid links from their base parameters: what operations are counted of."""
-    chain = rigid_chain(robot)
+def counted_program(
+    robot: Robot, what: str, formulation: int | None = None, tolerance: float = TOLERANCE
+) -> Function:
+    """Return a function of a robot's rigid links from their base parameters.
+
+    What operations are counted of.
+    """
+    chain = rigid_chain(robot, tolerance)
     if chain is not None:
         return minimal_function(chain[0], what, formulation)
     if formulation is not None:
-        raise Unsupported(f"formulation={formulation}: robot {robot.name!r} is not an open serial chain")
-    require_formulas(robot, "operations are counted for open robots and for loops given by formulas")
+        raise no_formulation(robot, formulation)
+    require_formulas(
+        robot, "operations are counted for open robots and for loops given by formulas"
+    )
     inertial = [k for k, column in enumerate(robot.layout.columns) if column.is_inertial]
     joints = tuple(replace(joint, drive=Drive()) for joint in robot.joints)
     rigid = replace(robot, joints=joints, parameters=np.full(len(inertial), np.nan))
-    base = base_parameters(rigid)
+    base = base_parameters(rigid, tolerance=tolerance)
     if what != "velocity_torque":
         return minimal_program(rigid, what, base)
-    floating = replace(rigid, gravity=np.zeros(3))
-    return optimise(_still(function_of(floating, "inverse_dynamics", parameters="argument", base=base)))
+    floating = replace(as_understood(rigid, tolerance), gravity=np.zeros(3))
+    return optimise(
+        _still(function_of(floating, "inverse_dynamics", parameters="argument", base=base))
+    )
 
 
 def _still(function: Function) -> Function:
     """Return a function of q, dq, ddq, beta for accelerations of zero, as one of q, dq, beta."""
     graph = Graph()
     columns: list[list[Scalar]] = [
-        [0.0] * each.size if each.name == "ddq" else list(graph.inputs(each.name, each.size, uniform=each.uniform))
+        [0.0] * each.size
+        if each.name == "ddq"
+        else list(graph.inputs(each.name, each.size, uniform=each.uniform))
         for each in function.arguments
     ]
     return close_graph(graph, function, run_tape(function, columns, OPERATIONS))
 
 
 def minimal_function(rigid: Robot, what: str, formulation: int | None = None) -> Function:
-    """Return the cheapest function known of a rigid chain in mDH frames: of q, ... and of its carrier's values."""
+    """Return the cheapest function known of a rigid chain in mDH frames: of q, ...
+
+    and of its carrier's values.
+    """
     if what not in MINIMAL_WHAT:
         raise UnknownName("function", what, MINIMAL_WHAT)
     return _best(_carrier(rigid, what, formulation).virtual, what, formulation)
@@ -170,15 +228,26 @@ def _carrier(rigid: Robot, what: str, formulation: int | None) -> Carrier:
 @lru_cache(maxsize=256)
 def _best(virtual: VirtualLinks, what: str, formulation: int | None) -> Function:
     if what not in ("inertia_matrix", "coriolis_matrix"):
-        return cheapest([optimise(record_minimal(virtual, what, composed=composed)) for composed in (False, True)])
+        return cheapest(
+            [
+                optimise(record_minimal(virtual, what, composed=composed))
+                for composed in (False, True)
+            ]
+        )
     if formulation is not None and formulation != MEETING:
         return optimise(record_minimal(virtual, what, formulation))
     function, levels = cheapest_inertia_matrix(virtual)
-    return function if what == "inertia_matrix" else optimise(record_minimal(virtual, what, MEETING, levels))
+    return (
+        function
+        if what == "inertia_matrix"
+        else optimise(record_minimal(virtual, what, MEETING, levels))
+    )
 
 
 def recorded_function(rigid: Robot, formulation: int) -> Function:
-    """Return a formulation of the inertia matrix as it is recorded for a rigid chain in mDH frames, before passes."""
+    """Return a formulation of the inertia matrix as it is recorded for a rigid chain in mDH frames,
+    before passes.
+    """
     virtual = _carrier(rigid, "inertia_matrix", formulation).virtual
     levels = cheapest_inertia_matrix(virtual)[1] if formulation == MEETING else None
     return record_minimal(virtual, "inertia_matrix", formulation, levels)

@@ -1,11 +1,12 @@
-"""Rows of each model at many states at once, and the table of models: joint torques, torques at rest, energy.
+"""Rows of each model at many states at once, and the table of models.
 
-A base parameter is a combination of columns that these rows can tell from others; how many rows and which numbers is
-the caller's choice. Doubles, doubles that hold integers modulo primes, and decimals go through the same array
-operations: all states, links and joints together, in the base frame, with link frames at the end.
+Joint torques, torques at rest, energy. A base parameter is a combination of columns that these rows
+can tell from others; how many rows and which numbers is the caller's choice. Doubles, doubles that
+hold integers modulo primes, and decimals go through the same array operations: all states, links
+and joints together, in the base frame, with link frames at the end.
 
-With A = [ω̇×] + [ω×][ω×] a link's force and moment are f = M a + A [MX MY MZ], n = J ω̇ + ω × J ω + [MX MY MZ] × a; the
-twist that unit speed of joint j gives link i meets them.
+With A = [ω̇×] + [ω×][ω×] a link's force and moment are f = M a + A [MX MY MZ], n = J ω̇ + ω × J ω +
+[MX MY MZ] × a; the twist that unit speed of joint j gives link i meets them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.arrays import Array
-from minidyn.dynamics.drives import Shapes, drive_columns, drive_ratios, has_load, memory_columns, some_parameters
+from minidyn.dynamics.drives import (
+    Shapes,
+    drive_columns,
+    drive_ratios,
+    has_load,
+    memory_columns,
+    some_parameters,
+)
 from minidyn.dynamics.energy import kinetic_columns, potential_columns
 from minidyn.dynamics.loads import drive_loads
 from minidyn.dynamics.tree import Coordinates, Tree
@@ -57,8 +65,9 @@ class Arithmetic:
 def state_kinds(robot: Robot, c: Coordinates) -> list[tuple[tuple[object, ...], float]]:
     """Return for each memory column (what its state is a function of, the sign it has there).
 
-    Drives whose motions are proportional have the same state where their travels are in the same proportion; breakaway,
-    which has no sign, where they move alike. A drive that stands still has the sign 0.
+    Drives whose motions are proportional have the same state where their travels are in the same
+    proportion; breakaway, which has no sign, where they move alike. A drive that stands still has
+    the sign 0.
     """
     found: list[tuple[tuple[object, ...], float]] = []
     for column in memory_columns(robot):
@@ -75,13 +84,18 @@ def state_kinds(robot: Robot, c: Coordinates) -> list[tuple[tuple[object, ...], 
         lead, joint = form[0][1], robot.joints[column.joint]
         rested, travel = column.symbol == BREAKAWAY, joint.drive.travel(column.symbol)
         rests = rested * abs(lead) / joint.rest_speed
-        same = tuple((k, f"{value / lead:.9g}") for k, value in form), f"{travel / abs(lead):.9g}", f"{rests:.9g}"
+        same = (
+            tuple((k, f"{value / lead:.9g}") for k, value in form),
+            f"{travel / abs(lead):.9g}",
+            f"{rests:.9g}",
+        )
         found.append(((column.symbol, *same), 1.0 if lead > 0 or rested else -1.0))
     return found
 
 
 def some_states(robot: Robot, c: Coordinates, shape: tuple[int, ...]) -> list[Array]:
-    """Return arbitrary states of all memory columns, equal where they are one function of the motion.
+    """Return arbitrary states of all memory columns, equal where they are one function of the
+    motion.
 
     For questions on the structure of the model: the motion before may have led to any of them.
     """
@@ -95,9 +109,15 @@ def some_states(robot: Robot, c: Coordinates, shape: tuple[int, ...]) -> list[Ar
 
 
 def torque_rows(
-    robot: Robot, tree: Tree, c: Coordinates, kind: Arithmetic, friction: bool = True, shapes: Shapes | None = None
+    robot: Robot,
+    tree: Tree,
+    c: Coordinates,
+    kind: Arithmetic,
+    friction: bool = True,
+    shapes: Shapes | None = None,
 ) -> Stack:
-    """Return the regressor (..., n, p), of independent joints and standard columns, in the numbers of tree and c.
+    """Return the regressor (..., n, p), of independent joints and standard columns, in the numbers
+    of tree and c.
 
     Shapes of friction are given where the caller knows better than real arithmetic (exact numbers).
 
@@ -111,7 +131,9 @@ def torque_rows(
         loads = None
         if has_load(robot):
             phi = some_parameters(robot)
-            loads = drive_loads(robot, tree, c, [list(phi[part]) for part in robot.layout.links], phi.tolist())
+            loads = drive_loads(
+                robot, tree, c, [list(phi[part]) for part in robot.layout.links], phi.tolist()
+            )
         shapes = Shapes(robot, c.q, loads, some_states(robot, c, kind.shape))
     rows = kind.zeros(robot.n, len(robot.layout))
     if robot.n == len(robot.joints):
@@ -120,7 +142,9 @@ def torque_rows(
         for joint, row in enumerate(c.G):
             for k, factor in row.items():
                 own = every[..., joint, :]
-                rows[..., k, inertial] += own if _is_one(factor) else kind.reduced(kind.column(factor) * own)
+                rows[..., k, inertial] += (
+                    own if _is_one(factor) else kind.reduced(kind.column(factor) * own)
+                )
     for column in drive_columns(robot, c.dq, c.ddq, shapes if friction else None):
         for joint, ratio in column.ratios.items():
             for k, factor in c.G[joint].items():
@@ -135,7 +159,9 @@ def energy_rows(robot: Robot, tree: Tree, c: Coordinates, kind: Arithmetic) -> S
     Implements: Gautier1991 eq. (10).
     """
     rows = kind.zeros(len(robot.layout))
-    for part, moving, resting in zip(robot.layout.links, kinetic_columns(tree, c.dq), potential_columns(tree)):
+    for part, moving, resting in zip(
+        robot.layout.links, kinetic_columns(tree, c.dq), potential_columns(tree)
+    ):
         for offset, (kinetic, potential) in enumerate(zip(moving, resting)):
             rows[..., part.start + offset] = kind.raw(kinetic + potential)
     # with speeds for accelerations Ia's column is the speed; friction takes no part
@@ -149,7 +175,9 @@ def _rigid_rows(tree: Tree, c: Coordinates, kind: Arithmetic) -> Stack:
     reduced, moves, n = kind.reduced, tree.moves, len(tree.moves)
     parents = [move.parent + 1 for move in moves]
     turning: Stack = np.array([[int(move.turning)] for move in moves], dtype=kind.dtype)
-    sliding: Stack = np.array([[int(not move.turning and not move.fixed)] for move in moves], dtype=kind.dtype)
+    sliding: Stack = np.array(
+        [[int(not move.turning and not move.fixed)] for move in moves], dtype=kind.dtype
+    )
     path: Stack = np.zeros((n, n), dtype=kind.dtype)  # which joints move which link
     for k, move in enumerate(moves):
         path[k, k] = 1
@@ -172,7 +200,9 @@ def _rigid_rows(tree: Tree, c: Coordinates, kind: Arithmetic) -> Stack:
     gain = axis * speeds[..., 0, :, None], axis * speeds[..., 1, :, None]
     motion = kind.zeros(n + 1, 3, 3)  # the base first
     motion[..., 1:, 0, :] = reduced(path @ (turning * reduced(gain[0])))
-    carried = reduced(_skewed(motion[..., 0, :].take(parents, axis=-2)) @ reduced(gain[0])[..., None])[..., 0]
+    carried = reduced(
+        _skewed(motion[..., 0, :].take(parents, axis=-2)) @ reduced(gain[0])[..., None]
+    )[..., 0]
     motion[..., 1:, 1, :] = reduced(path @ reduced(turning * (gain[1] + carried)))
     A = _rates(motion, _ACCELERATIONS, kind).reshape(*motion.shape)
     added = (A.take(parents, axis=-3) @ shift)[..., 0] + sliding * (gain[1] + 2 * carried)
@@ -181,7 +211,8 @@ def _rigid_rows(tree: Tree, c: Coordinates, kind: Arithmetic) -> Stack:
     gravity = _filled([tree.gravity], kind)
     motion[..., 1:, 2, :] = reduced(path @ reduced(added) - gravity)
 
-    # what unit speed of joint j gives link i: w = z, v = z × (origin of link i - origin of joint j), in link frames
+    # what unit speed of joint j gives link i: w = z, v = z × (origin of link i - origin of joint
+    # j), in link frames
     across = _skewed(axis)
     twist = kind.zeros(n, n, 2, 3)
     twist[..., 0, :] = (turning * axis)[..., None, :, :]
@@ -190,7 +221,9 @@ def _rigid_rows(tree: Tree, c: Coordinates, kind: Arithmetic) -> Stack:
     reach = (origin @ spread).reshape(*origin.shape[:-1], n, 3)
     twist[..., 1, :] = reduced(turning * (reach - moved) + sliding * axis[..., None, :, :])
     twist = reduced(twist.reshape(*kind.shape, n, 2 * n, 3) @ own).reshape(*kind.shape, n, n, 6)
-    wrenches = _rates(reduced(motion[..., 1:, :, :] @ own), _WRENCHES, kind).reshape(*kind.shape, n, 6, 10)
+    wrenches = _rates(reduced(motion[..., 1:, :, :] @ own), _WRENCHES, kind).reshape(
+        *kind.shape, n, 6, 10
+    )
     blocks = reduced(twist @ wrenches) * path[:, :, None]  # (..., link, joint, ten)
     rows: Stack = np.moveaxis(blocks, -3, -2).reshape(*kind.shape, n, 10 * n)
     return rows
@@ -203,13 +236,22 @@ def _frames(tree: Tree, kind: Arithmetic) -> Stack:
     frames[..., 0, :, :] = _EYE
     before, after = [], []  # constant turns around the one that differs from state to state
     for number, move in enumerate(tree.moves):
-        first = next((k for k, turn in enumerate(move.turns) if not isinstance(turn[1], int | float)), len(move.turns))
+        first = next(
+            (k for k, turn in enumerate(move.turns) if not isinstance(turn[1], int | float)),
+            len(move.turns),
+        )
         before.append(_entries(move.turns[:first]))
         after.append(_entries(move.turns[first + 1 :]))
         turn = frames[..., number + 1, :, :]
         k, cosine, sine = move.turns[first] if first < len(move.turns) else (0, 1, 0)
         i, j, c, s = (k + 1) % 3, (k + 2) % 3, kind.raw(cosine), kind.raw(sine)
-        turn[..., k, k], turn[..., i, i], turn[..., j, j], turn[..., i, j], turn[..., j, i] = 1, c, c, -s, s
+        turn[..., k, k], turn[..., i, i], turn[..., j, j], turn[..., i, j], turn[..., j, i] = (
+            1,
+            c,
+            c,
+            -s,
+            s,
+        )
     for left, turns in ((True, before), (False, after)):
         if any(entries is not _SAME for entries in turns):
             constant = _filled(turns, kind)
@@ -218,7 +260,9 @@ def _frames(tree: Tree, kind: Arithmetic) -> Stack:
             frames[..., 1:, :, :] = kind.reduced(constant @ own if left else own @ constant)
     for k, move in enumerate(tree.moves):
         if move.parent >= 0:
-            frames[..., k + 1, :, :] = kind.reduced(frames[..., move.parent + 1, :, :] @ frames[..., k + 1, :, :])
+            frames[..., k + 1, :, :] = kind.reduced(
+                frames[..., move.parent + 1, :, :] @ frames[..., k + 1, :, :]
+            )
     return frames
 
 
@@ -240,8 +284,26 @@ def _entries(turns: Sequence[Turn]) -> list[Scalar]:
 
 
 def _linear(entries: str) -> NDArray[np.float64]:
-    """Return the matrix (15, entries) of linear forms in wx wx, wx wy, ..., wz wz, dwx, dwy, dwz, ax, ay, az."""
-    names = ["xx", "xy", "xz", "yx", "yy", "yz", "zx", "zy", "zz", "dx", "dy", "dz", "ax", "ay", "az"]
+    """Return the matrix (15, entries) of linear forms in wx wx, wx wy, ..., wz wz, dwx, dwy, dwz,
+    ax, ay, az.
+    """
+    names = [
+        "xx",
+        "xy",
+        "xz",
+        "yx",
+        "yy",
+        "yz",
+        "zx",
+        "zy",
+        "zz",
+        "dx",
+        "dy",
+        "dz",
+        "ax",
+        "ay",
+        "az",
+    ]
     matrix = np.zeros((15, len(entries.split())))
     for column, form in enumerate(entries.split()):
         for sign, name in zip(form[0::3], (form[k : k + 2] for k in range(1, len(form), 3))):
@@ -267,7 +329,9 @@ _WRENCHES = _linear(
 )
 """Moment (three rows) and force of unit XX, XY, XZ, YY, YZ, ZZ, MX, MY, MZ, M."""
 
-_SKEW = np.array([[0, 0, 0, 0, 0, -1.0, 0, 1, 0], [0, 0, 1, 0, 0, 0, -1, 0, 0], [0, -1, 0, 1, 0, 0, 0, 0, 0]])
+_SKEW = np.array(
+    [[0, 0, 0, 0, 0, -1.0, 0, 1, 0], [0, 0, 1, 0, 0, 0, -1, 0, 0], [0, -1, 0, 1, 0, 0, 0, 0, 0]]
+)
 
 
 def _rates(motion: Stack, forms: NDArray[np.float64], kind: Arithmetic) -> Stack:
@@ -275,12 +339,16 @@ def _rates(motion: Stack, forms: NDArray[np.float64], kind: Arithmetic) -> Stack
     w = motion[..., 0, :]
     products = kind.reduced(w[..., :, None] * w[..., None, :]).reshape(*w.shape[:-1], 9)
     values = np.concatenate([products, motion[..., 1, :], motion[..., 2, :]], axis=-1)
-    return kind.reduced(values @ (forms if kind.dtype is float else forms.astype(int).astype(kind.dtype)))
+    return kind.reduced(
+        values @ (forms if kind.dtype is float else forms.astype(int).astype(kind.dtype))
+    )
 
 
 def _skewed(vectors: Stack) -> Stack:
     """The matrices [v×]."""
-    matrices: Stack = (vectors @ (_SKEW if vectors.dtype == float else _SKEW.astype(int))).reshape(*vectors.shape, 3)
+    matrices: Stack = (vectors @ (_SKEW if vectors.dtype == float else _SKEW.astype(int))).reshape(
+        *vectors.shape, 3
+    )
     return matrices
 
 
@@ -306,8 +374,8 @@ class Model:
     """What is observed of a robot: all that the methods need to find the base parameters of it."""
 
     description: str  # a few words for help texts
-    # from a robot, its geometry and coordinates, the kind of their numbers and the shapes of friction to rows (...,
-    # samples, joints or 1, p)
+    # from a robot, its geometry and coordinates, the kind of their numbers and the shapes of
+    # friction to rows (..., samples, joints or 1, p)
     rows: Callable[[Robot, Tree, Coordinates, Arithmetic, Shapes | None], Stack]
     speeds: bool = True  # whether joints have speeds
     friction: bool = True  # whether friction takes part
@@ -315,8 +383,8 @@ class Model:
     differences: bool = False  # whether rows count as differences between two samples alone
     accelerations: bool = True  # whether joints accelerate
     weight: bool = True  # whether gravity acts
-    # powers of length and time that make a row's unit, that of mass being 1; beside the torque where each joint has a
-    # row
+    # powers of length and time that make a row's unit, that of mass being 1; beside the torque
+    # where each joint has a row
     unit: tuple[int, int] = (0, 0)
 
     def rows_of(self, joints: int) -> int:
@@ -332,7 +400,8 @@ def _resting(c: Coordinates) -> Coordinates:
 MODELS: Mapping[str, Model] = MappingProxyType(
     {
         "torque": Model(
-            "torques of a motion", lambda robot, tree, c, kind, shapes: torque_rows(robot, tree, c, kind, True, shapes)
+            "torques of a motion",
+            lambda robot, tree, c, kind, shapes: torque_rows(robot, tree, c, kind, True, shapes),
         ),
         "gravity": Model(
             "torques of gravity at rest",
@@ -343,7 +412,9 @@ MODELS: Mapping[str, Model] = MappingProxyType(
         ),
         "inertia": Model(
             "the inertia matrix",
-            lambda robot, tree, c, kind, _: torque_rows(robot, replace(tree, gravity=tree.zeros), c, kind, False),
+            lambda robot, tree, c, kind, _: torque_rows(
+                robot, replace(tree, gravity=tree.zeros), c, kind, False
+            ),
             speeds=False,
             friction=False,
             weight=False,
@@ -365,7 +436,9 @@ MODELS: Mapping[str, Model] = MappingProxyType(
         ),
     }
 )
-"""Gautier's d, h and d0 ("torque", "energy", "static") and Lin's gravity load and inertia matrix by name.
+"""Gautier's d, h and d0 ("torque", "energy", "static") and Lin's gravity load and inertia matrix by
+name.
 
-A new model is a line here. Torque, energy and static have the same relations among bodies and rotors.
+A new model is a line here. Torque, energy and static have the same relations among bodies and
+rotors.
 """

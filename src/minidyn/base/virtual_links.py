@@ -1,8 +1,9 @@
-"""From any set of base parameters to virtual links that carry it: the link between `base` and minimal dynamics.
+"""From any set of base parameters to virtual links that carry it.
 
-Base parameters are as many combinations of standard ones. Take as many single parameters of links on which the
-combinations are independent, put all others to zero, and the remaining ones follow from the base parameters by one
-linear map. Which single parameters are best is a matter of operations: `_FIRST` lists them.
+The link between `base` and minimal dynamics. Base parameters are as many combinations of standard
+ones. Take as many single parameters of links on which the combinations are independent, put all
+others to zero, and the remaining ones follow from the base parameters by one linear map. Which
+single parameters are best is a matter of operations: `_FIRST` lists them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from minidyn.arrays import Array, frozen
 from minidyn.base.base_map import BaseMap
 from minidyn.base.closed_form.mlc import mlc_base
-from minidyn.dynamics.mdh_chain import MdhRow, check_open, mdh_rows
+from minidyn.dynamics.mdh_chain import MdhRow, check_open, is_mdh, mdh_rows
 from minidyn.dynamics.mdh_frames import to_mdh
 from minidyn.dynamics.papers.chain import is_serial
 from minidyn.dynamics.papers.minimal import VirtualLinks
@@ -22,6 +23,7 @@ from minidyn.dynamics.tree import REAL, constant_placement
 from minidyn.dynamics.vectors import to_child
 from minidyn.errors import MinidynError
 from minidyn.graph.targets.native.kernel import Recent
+from minidyn.model.canonical import TOLERANCE
 from minidyn.model.drives import Drive
 from minidyn.model.geometry import Step
 from minidyn.model.robot import Robot
@@ -46,26 +48,30 @@ class Carrier:
     matrix: Array  # (m, b) with values = matrix @ beta of that set
 
 
-_CHAINS: Recent[str, tuple[Robot, Array] | None] = Recent(64)  # by the robot's structure, as the carriers
+_CHAINS: Recent[tuple[str, float], tuple[Robot, Array] | None] = Recent(
+    64
+)  # by the robot's structure, as the carriers
 _CARRIERS: Recent[tuple[str, str, bool], Carrier] = Recent(64)
 
 
-def rigid_chain(robot: Robot) -> tuple[Robot, Array] | None:
-    """Return (robot in mDH frames without drives, T) with phi_rigid = T phi, or None where it is not an open chain.
+def rigid_chain(robot: Robot, tolerance: float = TOLERANCE) -> tuple[Robot, Array] | None:
+    """Return (robot in mDH frames without drives, T) with phi_rigid = T phi, or None where it is
+    not an open chain.
 
-    The answer is remembered by the robot's structure; values of the returned robot are not to be read.
+    Neither is one whose axes are so nearly parallel that their common normal is far away. The
+    answer is remembered by the robot's structure; values of the returned robot are not to be read.
     """
-    key = robot.structure_fingerprint
+    key = robot.structure_fingerprint, tolerance
     if key not in _CHAINS:
-        _CHAINS[key] = _rigid_chain(robot)
+        _CHAINS[key] = _rigid_chain(robot, tolerance)
     return _CHAINS[key]
 
 
-def _rigid_chain(robot: Robot) -> tuple[Robot, Array] | None:
+def _rigid_chain(robot: Robot, tolerance: float) -> tuple[Robot, Array] | None:
     if robot.loops or any(joint.follows is not None for joint in robot.joints):
         return None
-    changed, T = to_mdh(robot)
-    if not is_serial(mdh_rows(changed)):
+    changed, T = to_mdh(robot, tolerance=tolerance)
+    if not is_mdh(changed) or not is_serial(mdh_rows(changed)):
         return None
     inertial = [k for k, column in enumerate(changed.layout.columns) if column.is_inertial]
     joints = tuple(replace(joint, drive=Drive()) for joint in changed.joints)
@@ -74,24 +80,32 @@ def _rigid_chain(robot: Robot) -> tuple[Robot, Array] | None:
 
 
 def generic_chain(robot: Robot) -> Robot:
-    """Return a serial robot with the same joints and general geometry, so that nothing folds away."""
+    """Return a serial robot with the same joints and general geometry, so that nothing folds
+    away.
+    """
     check_open(robot, "operation counts")
-    rows = mdh_rows(to_mdh(robot)[0])
-    turning, k = np.array([row.turning for row in rows]), np.arange(len(rows))
-    # the first joint stays on the base: its alpha, a and d say where the base frame is, not how the arm is built
+    joints = to_mdh(robot)[0].joints
+    turning, k = np.array([joint.turns for joint in joints]), np.arange(len(joints))
+    # the first joint stays on the base: its alpha, a and d say where the base frame is, not how the
+    # arm is built
     table = {
         "alpha": 0.5 + 0.07 * k,
         "a": 0.3 + 0.011 * k,
         "d": (0.2 + 0.013 * k) * turning,
         "theta": (0.4 + 0.03 * k) * ~turning,
     }
-    letters, parents = "".join("R" if row.turning else "P" for row in rows), [row.parent + 1 for row in rows]
+    letters, parents = (
+        "".join("R" if joint.turns else "P" for joint in joints),
+        [joint.parent + 1 for joint in joints],
+    )
     general = {name: values * (k > 0) for name, values in table.items()}
-    return Robot.from_mdh(letters, **general, gravity=robot.gravity, parent=parents, name=robot.name)
+    return Robot.from_mdh(
+        letters, **general, gravity=robot.gravity, parent=parents, name=robot.name
+    )
 
 
 def _carrier(robot: Robot, for_: str, moments: bool) -> Carrier:
-    base = mlc_base(robot, "1999", for_)
+    base = mlc_base(robot, "1999", for_, 0.0)  # of a chain whose geometry is decided
     rows = mdh_rows(robot)
     matrix = base.matrix
     chosen: list[tuple[int, int]] = []
@@ -110,18 +124,24 @@ def _carrier(robot: Robot, for_: str, moments: bool) -> Carrier:
             columns.append(column)
             left = left - np.outer(rest, rest @ left) / size**2
     if len(chosen) < base.rank:
-        raise MinidynError(f"robot {robot.name!r}: its minimal set cannot be carried by virtual links")
+        raise MinidynError(
+            f"robot {robot.name!r}: its minimal set cannot be carried by virtual links"
+        )
     order = sorted(range(len(chosen)), key=lambda k: chosen[k])
-    inverse = np.linalg.inv(np.stack([columns[k] for k in order], axis=1)) if order else np.zeros((0, 0))
-    virtual = VirtualLinks(rows, tuple(chosen[k] for k in order), _base_acceleration(robot, rows), moments)
+    inverse = (
+        np.linalg.inv(np.stack([columns[k] for k in order], axis=1)) if order else np.zeros((0, 0))
+    )
+    virtual = VirtualLinks(
+        rows, tuple(chosen[k] for k in order), _base_acceleration(robot, rows), moments
+    )
     return Carrier(virtual, base, inverse)
 
 
 def carrier_of(rigid: Robot, for_: str = "torque", moments: bool = True) -> Carrier:
     """Return virtual links that carry the closed-form minimal set of a rigid chain in mDH frames.
 
-    They determine torques or, with `for_` "inertia" (where fewer may do), the inertia matrix: by second moments or by
-    inertia tensors.
+    They determine torques or, with `for_` "inertia" (where fewer may do), the inertia matrix: by
+    second moments or by inertia tensors.
     """
     key = rigid.structure_fingerprint, for_, moments
     if key not in _CARRIERS:

@@ -1,8 +1,9 @@
-"""Formulas to be written down: sums, products and calls of named symbols, in text, LaTeX and Python for sympy.
+"""Formulas to be written down.
 
-An expression is a small tree; `write` puts it down in one of three languages, which differ in how names, numbers,
-products, powers and calls look and in nothing else. Expressions come from polynomials (closed formulas) and from the
-steps of a recorded function (listings).
+Sums, products and calls of named symbols, in text, LaTeX and Python for sympy. An expression is a
+small tree; `write` puts it down in one of three languages, which differ in how names, numbers,
+products, powers and calls look and in nothing else. Expressions come from polynomials (closed
+formulas) and from the steps of a recorded function (listings).
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ class Symbol:
 class Expression:
     """A node of a formula.
 
-    The kinds: "number" (value), "symbol" (symbol), "sum" and "product" (args), "minus" and "power" of one argument
-    (value: the exponent), "div" of two, and calls: "sin", "cos", "sqrt", "sign", "atan2".
+    The kinds: "number" (value), "symbol" (symbol), "sum" and "product" (args), "minus" and "power"
+    of one argument (value: the exponent), "div" of two, and calls: "sin", "cos", "sqrt", "sign",
+    "atan2".
     """
 
     kind: str
@@ -51,7 +53,11 @@ class Expression:
 
 def number(value: float) -> Expression:
     """Return a number; a negative one as minus its size."""
-    return minus(Expression("number", value=-value)) if value < 0 else Expression("number", value=value)
+    return (
+        minus(Expression("number", value=-value))
+        if value < 0
+        else Expression("number", value=value)
+    )
 
 
 def symbol(name: Symbol) -> Expression:
@@ -99,11 +105,16 @@ def product(factors: Sequence[Expression]) -> Expression:
         elif factor.kind == "number":
             coefficient *= factor.value
         else:
-            base, power = (factor.args[0], int(factor.value)) if factor.kind == "power" else (factor, 1)
+            base, power = (
+                (factor.args[0], int(factor.value)) if factor.kind == "power" else (factor, 1)
+            )
             powers[base] = powers.get(base, 0) + power
     if coefficient == 0.0:
         return ZERO
-    flat = [base if power == 1 else Expression("power", (base,), float(power)) for base, power in powers.items()]
+    flat = [
+        base if power == 1 else Expression("power", (base,), float(power))
+        for base, power in powers.items()
+    ]
     if coefficient != 1.0 or not flat:
         flat.insert(0, Expression("number", value=coefficient))
     made = flat[0] if len(flat) == 1 else Expression("product", tuple(flat))
@@ -117,13 +128,19 @@ ZERO = Expression("number", value=0.0)
 
 
 def closed(polynomial: Polynomial, name: Callable[[Atom], Symbol]) -> Expression:
-    """Return a polynomial as an expression; parameters with the same factor stand together in brackets.
+    """Return a polynomial as an expression.
 
-    Atoms of rank below 1000 are parameters, of which each product has at most one.
+    Parameters with the same factor stand together in brackets. Atoms of rank below 1000 are
+    parameters, of which each product has at most one.
     """
     terms = polynomial.gathered()
     if all(atom.rank < 4000 for term, _ in terms for atom, _ in term):  # no speeds: constants first
-        terms.sort(key=lambda item: (max((atom.rank // 1000 for atom, _ in item[0]), default=-1), _ranks(item[0])))
+        terms.sort(
+            key=lambda item: (
+                max((atom.rank // 1000 for atom, _ in item[0]), default=-1),
+                _ranks(item[0]),
+            )
+        )
     groups: dict[tuple[float, Monomial], list[tuple[Monomial, float]]] = {}
     for term, x in terms:
         rest = tuple(pair for pair in term if pair[0].rank >= 1000)
@@ -135,11 +152,16 @@ def closed(polynomial: Polynomial, name: Callable[[Atom], Symbol]) -> Expression
         return [factor for atom, power in term for factor in [_atom(atom, name)] * power]
 
     return total(
-        [_shared([(x, factors(own)) for own, x in members], factors(rest)) for (_, rest), members in groups.items()]
+        [
+            _shared([(x, factors(own)) for own, x in members], factors(rest))
+            for (_, rest), members in groups.items()
+        ]
     )
 
 
-def _shared(members: Sequence[tuple[float, list[Expression]]], rest: list[Expression]) -> Expression:
+def _shared(
+    members: Sequence[tuple[float, list[Expression]]], rest: list[Expression]
+) -> Expression:
     """Return size (±a ± b) rest, for members ±size a, ±size b."""
     first = members[0][0]
     inner = total([product([number(1.0 if x * first > 0 else -1.0), *own]) for x, own in members])
@@ -169,11 +191,13 @@ def listing(
     named: Mapping[int, tuple[Symbol, bool]],
     other: Callable[[int], Symbol],
 ) -> tuple[list[Line], list[list[Expression]]]:
-    """Return a recorded function as lines `symbol = expression` and the scalars of its first results.
+    """Return a recorded function as lines `symbol = expression` and the scalars of its first
+    results.
 
-    A step is a line of its own where it has a name (`named`, by its place on the tape), is a sine or cosine, or is
-    used more than once; all others stand where they are used. Where the flag beside a name is true the step is its
-    negative. `inputs` names arguments' scalars, `other` makes further names.
+    A step is a line of its own where it has a name (`named`, by its place on the tape), is a sine
+    or cosine, or is used more than once; all others stand where they are used. Where the flag
+    beside a name is true the step is its negative. `inputs` names arguments' scalars, `other` makes
+    further names.
     """
     outputs = function.outputs[:results]
     uses = [0] * len(function.tape)
@@ -233,10 +257,16 @@ class Language:
         """Return the terms of a sum, each with its sign, so that it may be broken between them."""
         args = one.args if one.kind == "sum" else (one,)
         texts = [self._write(each, 1) for each in args]
-        return [texts[0], *(f"- {text[1:]}" if text.startswith("-") else f"+ {text}" for text in texts[1:])]
+        return [
+            texts[0],
+            *(f"- {text[1:]}" if text.startswith("-") else f"+ {text}" for text in texts[1:]),
+        ]
 
     def _write(self, one: Expression, level: int) -> str:
-        """Return the text; level 0 takes sums, 1 terms of a sum, 2 factors, 3 what may be raised to a power."""
+        """Return the text.
+
+        Level 0 takes sums, 1 terms of a sum, 2 factors, 3 what may be raised to a power.
+        """
         text, own = self._parts(one)
         return text if own >= level else self._bracket(text)
 
@@ -255,7 +285,13 @@ class Language:
             return space.join(self._write(each, 2) for each in one.args), 2
         if one.kind == "power":
             base, power = self._write(one.args[0], 3), int(one.value)
-            shown = f"**{power}" if python else f"^{{{power}}}" if latex else str(power).translate(_POWERS)
+            shown = (
+                f"**{power}"
+                if python
+                else f"^{{{power}}}"
+                if latex
+                else str(power).translate(_POWERS)
+            )
             return base + shown, 2
         if one.kind == "div":
             if latex:
@@ -287,7 +323,10 @@ _RATE = re.compile(r"(d*)q(r?)(\d+)")
 
 
 def latex_name(name: str) -> str:
-    r"""Return a parameter, length or coordinate as LaTeX prints it: (U_{1})_{33}, \mathrm{ZZ}_{1}, \dot{q}_{2}."""
+    r"""Return a parameter, length or coordinate as LaTeX prints it.
+
+    (U_{1})_{33}, \mathrm{ZZ}_{1}, \dot{q}_{2}.
+    """
     if match := _MOMENT.fullmatch(name):
         one, two, three, four, link = match.groups()
         return rf"(U_{{{link}}})_{{{one}{two}{f'-{three}{four}' if three else ''}}}"
@@ -301,7 +340,11 @@ def latex_name(name: str) -> str:
         return rf"\tau_{{{match[1]}}}" if match[1] else r"\tau"
     if re.fullmatch(r"[A-Za-z]", name):
         return name
-    return LATEX.parameter(name) if re.fullmatch(r"[A-Za-z]+\d+", name) else rf"\mathrm{{{escape_latex(name)}}}"
+    return (
+        LATEX.parameter(name)
+        if re.fullmatch(r"[A-Za-z]+\d+", name)
+        else rf"\mathrm{{{escape_latex(name)}}}"
+    )
 
 
 def joints_behind(function: Function, index: int) -> list[int]:

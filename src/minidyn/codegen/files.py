@@ -1,7 +1,8 @@
-"""Robots to files: `md.save`, source code of their functions, a whole model in C with its parameters baked in.
+"""Robots to files.
 
-Formats have words for some drive terms only. `said` is the robot that a program computes with which reads nothing but
-the file; `lost` names what it has no words for.
+`md.save`, source code of their functions, a whole model in C with its parameters baked in. Formats
+have words for some drive terms only. `said` is the robot that a program computes with which reads
+nothing but the file; `lost` names what it has no words for.
 """
 
 from __future__ import annotations
@@ -27,15 +28,24 @@ from minidyn.dynamics.sources import (
     source_name,
 )
 from minidyn.dynamics.tree import coordinates
-from minidyn.errors import DescriptionError, MinidynError, UnknownName, UnknownParameters, Unsupported, WrongArgument
+from minidyn.errors import (
+    DescriptionError,
+    MinidynError,
+    UnknownName,
+    UnknownParameters,
+    Unsupported,
+    WrongArgument,
+)
 from minidyn.files import write_atomically
 from minidyn.formats.load import as_robot
 from minidyn.formats.toml.write import toml_text
 from minidyn.graph.function import Function, safe_identifier
+from minidyn.graph.targets.c import FINITE
+from minidyn.model.canonical import TOLERANCE
 from minidyn.model.drives import BREAKAWAY, BY_SYMBOL, FRICTION, PRESLIDING, REST_TIME, ROTOR
 from minidyn.model.joint import Joint
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, look
+from minidyn.notices import Notice, warning
 from minidyn.text import safe_comment
 
 TARGETS = ("c", *PRINTERS, "llvm")
@@ -53,13 +63,16 @@ def function_for(
     link: str | None = None,
     base: bool = False,
     formulation: int | None = None,
+    tolerance: float = TOLERANCE,
 ) -> Function:
     """Return a function of a robot as it is to be printed.
 
-    Parameters "own" bakes the robot's values in, "argument" makes them the function's last argument; None: "own", or
-    "argument" with `base`. With `base`, or a formulation of the inertia matrix, base parameters are all that is read,
-    by the cheapest program known, the one that `md.papers.operation_count` counts. States of drives that remember
-    are an argument of REMEMBERING functions; programs that read base parameters take steady sliding.
+    Parameters "own" bakes the robot's values in, "argument" makes them the function's last
+    argument; None: "own", or "argument" with `base`. With `base`, or a formulation of the inertia
+    matrix, base parameters are all that is read, by the cheapest program known, the one that
+    `md.papers.operation_count` counts; axes that are special within the tolerance are exactly so,
+    as in `md.base_parameters`. States of drives that remember are an argument of
+    REMEMBERING functions; programs that read base parameters take steady sliding.
     """
     wanted = WHAT.get(what)
     if wanted is None:
@@ -69,19 +82,27 @@ def function_for(
         raise Unsupported(f"--link is for {kinematic}; {what} is of the whole robot")
     columns: BaseColumns | None = None
     if base or formulation is not None:
-        return _minimal(robot, what, parameters or "argument", formulation)
+        return _minimal(robot, what, parameters or "argument", formulation, tolerance)
     if wanted.columns:
-        from minidyn.base.base_parameters import base_parameters  # the other functions start without it
+        from minidyn.base.base_parameters import (
+            base_parameters,
+        )  # the other functions start without it
 
-        columns = base_parameters(robot)
+        columns = base_parameters(robot, tolerance=tolerance)
     at_call = "argument" if parameters == "argument" and wanted.parameters else None
-    function = function_of(robot, what, parameters=at_call, base=columns, link=link, memory=what in REMEMBERING)
+    function = function_of(
+        robot, what, parameters=at_call, base=columns, link=link, memory=what in REMEMBERING
+    )
     if link is None:
         return function
-    return replace(function, name=safe_identifier(f"{what}_{link}"))  # several links may stand side by side
+    return replace(
+        function, name=safe_identifier(f"{what}_{link}")
+    )  # several links may stand side by side
 
 
-def _minimal(robot: Robot, what: str, parameters: str, formulation: int | None) -> Function:
+def _minimal(
+    robot: Robot, what: str, parameters: str, formulation: int | None, tolerance: float
+) -> Function:
     """Return a function that reads base parameters alone, those of `md.base_parameters`."""
     from minidyn.base.base_parameters import base_parameters
     from minidyn.base.minimal_functions import program_for
@@ -91,13 +112,17 @@ def _minimal(robot: Robot, what: str, parameters: str, formulation: int | None) 
     if what not in known:
         raise Unsupported(f"--base is for {', '.join(known)}; {what} is written without it")
     at_call = "argument" if parameters == "argument" else None
-    return program_for(robot, what, base_parameters(robot), formulation, at_call)
+    base = base_parameters(robot, tolerance=tolerance)
+    return program_for(robot, what, base, formulation, at_call)
 
 
-def code_files(robot: Robot, function: Function, target: str) -> dict[str, str]:
-    """Return {file name: text} of a function in one of TARGETS; names are letters, digits and underscores alone.
+def code_files(
+    robot: Robot, function: Function, target: str, tolerance: float = TOLERANCE
+) -> dict[str, str]:
+    """Return {file name: text} of a function in one of TARGETS.
 
-    Where it takes base parameters, comments say what they are.
+    Names are letters, digits and underscores alone. Where it takes base parameters, comments say
+    what they are, for the tolerance that it was made with.
     """
     if target not in TARGETS:
         raise UnknownName("target", target, TARGETS)
@@ -105,7 +130,7 @@ def code_files(robot: Robot, function: Function, target: str) -> dict[str, str]:
     if any(argument.name == "beta" for argument in function.arguments):
         from minidyn.base.base_parameters import base_parameters
 
-        notes = notes_of(function, base_parameters(robot))
+        notes = notes_of(function, base_parameters(robot, tolerance=tolerance))
     if target == "c":
         return c_files(robot, function, notes)
     name = source_name(robot, function)
@@ -116,21 +141,35 @@ def code_files(robot: Robot, function: Function, target: str) -> dict[str, str]:
     return {name + PRINTERS[target][0]: function_source(robot, function, target, notes)}
 
 
-LEFT_OUT = look("code.left_out", "One function of the model cannot be written as C code for this robot.")
+LEFT_OUT = warning(
+    "code.left_out", "One function of the model cannot be written as C code for this robot."
+)
 
-FUNCTIONS = ("inverse_dynamics", "gravity_torque", "inertia_matrix", "coriolis_matrix", "forward_dynamics")
+FUNCTIONS = (
+    "inverse_dynamics",
+    "gravity_torque",
+    "inertia_matrix",
+    "coriolis_matrix",
+    "forward_dynamics",
+)
 """What a model consists of."""
 
-_FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")  # what an #include and a command line take as it is
+_FILE = re.compile(
+    r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
+)  # what an #include and a command line take as it is
 
 
-def c_model(robot: Robot, name: str, functions: Sequence[str] = FUNCTIONS) -> tuple[dict[str, str], tuple[Notice, ...]]:
+def c_model(
+    robot: Robot, name: str, functions: Sequence[str] = FUNCTIONS
+) -> tuple[dict[str, str], tuple[Notice, ...]]:
     """Return ({"NAME.h": text, "NAME.c": text}, what could not be written) of a robot's functions.
 
     Where none of the functions can be written, the first reason is raised.
     """
     if not _FILE.fullmatch(name):
-        raise DescriptionError(f"{name!r}: expected a name of letters, digits, _ . + and - for C files; choose another")
+        raise DescriptionError(
+            f"{name!r}: expected a name of letters, digits, _ . + and - for C files; choose another"
+        )
     prototypes, bodies, names, notices = [], [], [], []
     helpers: dict[str, None] = {}
     reason: MinidynError | None = None
@@ -143,7 +182,9 @@ def c_model(robot: Robot, name: str, functions: Sequence[str] = FUNCTIONS) -> tu
             continue
         names.append(source_name(robot, function))
         texts = c_files(robot, function)
-        prototypes.append(texts[f"{names[-1]}.h"].split("#endif\n\n", 1)[1].split(";\n", 1)[0] + ";")
+        prototypes.append(
+            texts[f"{names[-1]}.h"].split("#endif\n\n", 1)[1].split(";\n", 1)[0] + ";"
+        )
         body = texts[f"{names[-1]}.c"].split("#include <math.h>\n", 1)[1].strip("\n")
         helper, _, rest = ("\n" + body).rpartition("\nvoid ")
         if helper:
@@ -158,22 +199,54 @@ def c_model(robot: Robot, name: str, functions: Sequence[str] = FUNCTIONS) -> tu
             bodies.append(body)
         except Unsupported as error:
             notices.append(LEFT_OUT(f"no C code of drive_states: {error}", function="drive_states"))
+    checks = CHECK_INCLUDES if memory_columns(robot) else ""
     head = _head(robot, name, names)
     guard = f"MINIDYN_{safe_identifier(name).upper()}_H"
     header = (
-        f"{head}#ifndef {guard}\n#define {guard}\n\n" + '#ifdef __cplusplus\nextern "C" {\n#endif\n\n'
+        f"{head}#ifndef {guard}\n#define {guard}\n\n"
+        + '#ifdef __cplusplus\nextern "C" {\n#endif\n\n'
         f"#define {safe_identifier(name).upper()}_JOINTS {robot.n}\n\n"
         + "\n\n".join(prototypes)
         + "\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n"
     )
-    source = f'{head}#include "{name}.h"\n\n#include <math.h>\n\n' + "\n\n".join([*helpers, *bodies]) + "\n"
+    source = (
+        f'{head}#include "{name}.h"\n\n#include <math.h>\n{checks}\n'
+        + "\n\n".join([*helpers, *bodies])
+        + "\n"
+    )
     return {f"{name}.h": header, f"{name}.c": source}, tuple(notices)
 
 
+CHECK_INCLUDES = "#include <stdint.h>\n#include <string.h>\n"
+"""What the code of the states of drives needs beside math.h."""
+FARTHEST = 1e6
+"""Position, rad or m, beyond which none can be true."""
+_STATES = """\
+/* Returns 0, or where a position is not finite (17) or beyond @FARTHEST@ (18) holds the states. */
+@HEAD@
+{
+    double @USED@, state[@SIZE@];
+    for (int k = 0; k < @N@; k++) {
+        if (!@NAME@_finite(before[k]) || !@NAME@_finite(after[k])@STEP@) return 17;
+        if (fabs(before[k]) > @FARTHEST@ || fabs(after[k]) > @FARTHEST@) return 18;
+    }
+    /* states lie from -1 to 1; what does not cannot be gone on from */
+    for (int k = 0; k < @SIZE@; k++)
+        state[k] = @NAME@_finite(memory[k]) && fabs(memory[k]) <= 1.0 ? memory[k] : 0.0;
+@LINES@
+    memcpy(memory, state, sizeof(state));
+    return 0;
+}"""
+
+
 def states_in_c(robot: Robot) -> tuple[str, str]:
-    """Return prototype and text of the C function that takes the states of drives from one position to the next."""
+    """Return prototype and text of the C function that takes the states of drives from one position
+    to the next.
+    """
     if robot.formulas:
-        raise Unsupported("joints follow others by formulas, so that the way of a drive is not a sum of theirs")
+        raise Unsupported(
+            "joints follow others by formulas, so that the way of a drive is not a sum of theirs"
+        )
     c = coordinates(robot, [0.0] * robot.n, [0.0] * robot.n, [0.0] * robot.n)
     name = source_name(robot, Function("drive_states", (), (), (), ()))
     lines = []
@@ -182,13 +255,20 @@ def states_in_c(robot: Robot) -> tuple[str, str]:
         for other, ratio in drive_ratios(robot, column.joint).items():
             for k, factor in c.G[other].items():
                 turned[k] = turned.get(k, 0.0) + ratio * factor
-        moved = " + ".join(f"{factor!r} * (after[{k}] - before[{k}])" for k, factor in turned.items()) or "0.0"
-        now, travel = f"memory[{place}]", robot.joints[column.joint].drive.travel(column.symbol)
+        moved = (
+            " + ".join(f"{factor!r} * (after[{k}] - before[{k}])" for k, factor in turned.items())
+            or "0.0"
+        )
+        now, travel = f"state[{place}]", robot.joints[column.joint].drive.travel(column.symbol)
         lines.append(f"    d = {moved};")
         if column.symbol == BREAKAWAY:
-            rested, moving = f"1.0 - (1.0 - {now}) * exp(-step / {REST_TIME!r})", f"{now} * exp(-fabs(d) / {travel!r})"
+            rested, moving = (
+                f"1.0 - (1.0 - {now}) * exp(-step / {REST_TIME!r})",
+                f"{now} * exp(-fabs(d) / {travel!r})",
+            )
             lines.append(
-                f"    {now} = fabs(d) < {robot.joints[column.joint].rest_speed!r} * step ? {rested} : {moving};"
+                f"    {now} = fabs(d) < {robot.joints[column.joint].rest_speed!r} * step ? "
+                f"{rested} : {moving};"
             )
         else:
             lines += ["    s = (d > 0.0) - (d < 0.0);"]
@@ -196,8 +276,19 @@ def states_in_c(robot: Robot) -> tuple[str, str]:
     symbols = [column.symbol for column in memory_columns(robot)]
     step = ", double step" if BREAKAWAY in symbols else ""
     ends = f"const double before[{robot.n}], const double after[{robot.n}]{step}"
-    head, used = f"void {name}({ends}, double memory[{len(symbols)}])", "d, s" if PRESLIDING in symbols else "d"
-    return head + ";", "\n".join([head, "{", f"    double {used};", *lines, "}"])
+    head = f"int {name}({ends}, double memory[{len(symbols)}])"
+    values = {
+        "NAME": name,
+        "N": str(robot.n),
+        "SIZE": str(len(symbols)),
+        "USED": "d, s" if PRESLIDING in symbols else "d",
+        "STEP": f" || !{name}_finite(step) || step < 0.0" if step else "",
+        "LINES": "\n".join(lines),
+        "HEAD": head,
+        "FARTHEST": repr(FARTHEST),
+    }
+    body = re.sub(r"@([A-Z]+)@", lambda match: values[match[1]], _STATES)
+    return head + ";", FINITE.format(name=name).strip("\n") + "\n\n" + body
 
 
 def _head(robot: Robot, name: str, names: Sequence[str]) -> str:
@@ -206,15 +297,23 @@ def _head(robot: Robot, name: str, names: Sequence[str]) -> str:
     call = next((function for function in names if function.endswith("inverse_dynamics")), names[0])
     memory = f", memory[{len(memory_columns(robot))}]" if memory_columns(robot) else ""
     lines = [
-        f"Dynamic model of robot {robot.name}, written by minidyn. Parameters are baked in, rotor inertia and friction",
+        (
+            f"Dynamic model of robot {robot.name}, written by minidyn. Parameters are baked in, "
+            "rotor inertia and friction"
+        ),
         f"included. Robot fingerprint {robot.fingerprint}.",
         "",
-        "Compile:  gcc -std=c99 -O2 -c " + name + ".c      (link with -lm; any C99 or C++ compiler will do)",
+        "Compile:  gcc -std=c99 -O2 -c "
+        + name
+        + ".c      (link with -lm; any C99 or C++ compiler will do)",
         f'Call:     #include "{name}.h"',
         f"          double q[{robot.n}], dq[{robot.n}], ddq[{robot.n}]{memory}, tau[{robot.n}];",
         f"          {call}(q, dq, ddq, {'memory, ' if memory else ''}tau);",
         "",
-        "Units: rad, rad/s, rad/s^2, N m for joints that turn; m, m/s, m/s^2, N for joints that slide. Matrices are",
+        (
+            "Units: rad, rad/s, rad/s^2, N m for joints that turn; m, m/s, m/s^2, N for joints "
+            "that slide. Matrices are"
+        ),
         "row-major. No memory is allocated and nothing is kept between calls. Order of the joints:",
         *order,
     ]
@@ -222,7 +321,11 @@ def _head(robot: Robot, name: str, names: Sequence[str]) -> str:
         lines += [
             "",
             *memory_notes(robot),
-            "drive_states takes them from one position to the next: call it once a step, for breakaway with its time.",
+            (
+                "drive_states takes them from one position to the next: call it once a step, for "
+                "breakaway with its time. Where a position cannot be true it holds them and "
+                "returns 17 or 18, else 0."
+            ),
         ]
     return "/*\n" + "".join(f" * {safe_comment(line)}".rstrip() + "\n" for line in lines) + " */\n"
 
@@ -230,11 +333,13 @@ def _head(robot: Robot, name: str, names: Sequence[str]) -> str:
 def save(robot: Robot | str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
     """Write a robot to a .toml, .urdf, .xml, .mjcf or .c file.
 
-    TOML keeps everything. URDF is for other tools; MuJoCo simulates the MJCF as it stands. What these two cannot say
-    goes into a side file NAME.minidyn.toml beside them, which `md.load` finds. All give the same torques when they are
-    loaded again. C is the robot's model with its parameters baked in, and a header.
+    TOML keeps everything. URDF is for other tools; MuJoCo simulates the MJCF as it stands. What
+    these two cannot say goes into a side file NAME.minidyn.toml beside them, which `md.load` finds.
+    All give the same torques when they are loaded again. C is the robot's model with its parameters
+    baked in, and a header.
 
-    Each file is either the old one or the whole new one: it is written under another name and then put in place.
+    Each file is either the old one or the whole new one: it is written under another name and then
+    put in place.
 
     Args:
         robot: The robot, or its built-in name or path.
@@ -242,8 +347,8 @@ def save(robot: Robot | str | os.PathLike[str], path: str | os.PathLike[str]) ->
 
     Raises:
         WrongArgument: The first argument is no robot.
-        DescriptionError: Another ending, a folder that does not exist, a robot the format cannot describe, a name that
-            C cannot include.
+        DescriptionError: Another ending, a folder that does not exist, a robot the format cannot
+            describe, a name that C cannot include.
         Unsupported: A robot that the format has no words for.
         UnknownParameters: MJCF or C of a robot whose parameters are unknown.
     """
@@ -255,7 +360,9 @@ def save(robot: Robot | str | os.PathLike[str], path: str | os.PathLike[str]) ->
     target = Path(path)
     suffix = target.suffix.lower()
     if os.path.isdir(target):  # a Path's own method raises where nobody may look
-        raise DescriptionError(f"{target}: a folder; expected a file's name ending with .toml, .urdf, .xml or .c")
+        raise DescriptionError(
+            f"{target}: a folder; expected a file's name ending with .toml, .urdf, .xml or .c"
+        )
     if suffix == ".toml":
         write_atomically(target, toml_text(robot).encode())
     elif suffix == ".urdf":
@@ -270,7 +377,9 @@ def save(robot: Robot | str | os.PathLike[str], path: str | os.PathLike[str]) ->
         for name, text in c_model(robot, target.stem)[0].items():
             write_atomically(target.with_name(name), text.encode())
     else:
-        raise DescriptionError(f"{target}: the name ends with {suffix!r}; a robot is saved as .toml, .urdf, .xml or .c")
+        raise DescriptionError(
+            f"{target}: the name ends with {suffix!r}; a robot is saved as .toml, .urdf, .xml or .c"
+        )
 
 
 EARTH = (0.0, 0.0, -9.81)
@@ -285,7 +394,8 @@ class Written:
         files: Paths of what was written.
         robot: The robot that was to be written.
         said: The robot as the consumer computes with it; what it cannot be told is zero.
-        trees: Whether the consumer knows trees of free joints alone, so that joints which follow others move freely.
+        trees: Whether the consumer knows trees of free joints alone, so that joints which follow
+            others move freely.
         notices: What else is to be told.
     """
 
@@ -297,14 +407,22 @@ class Written:
 
     @property
     def missing(self) -> dict[str, list[str]]:
-        """What the consumer is not told, and the joints that have it: drive terms, gravity, joints that follow."""
+        """What the consumer is not told, and the joints that have it.
+
+        Drive terms, gravity, joints that follow.
+        """
         found = lost(self.robot, self.said)
         followers = [joint.name for joint in self.robot.joints if joint.follows is not None]
         return found | ({"mimic": followers} if self.trees and followers else {})
 
 
 def said(
-    robot: Robot, symbols: Collection[str], *, coupled: bool = False, smooth: bool = False, gravity: bool = True
+    robot: Robot,
+    symbols: Collection[str],
+    *,
+    coupled: bool = False,
+    smooth: bool = False,
+    gravity: bool = True,
 ) -> Robot:
     """Return the robot as a format describes it that has words for some drive terms.
 
@@ -331,7 +449,9 @@ def said(
 
 
 def lost(robot: Robot, heard: Robot) -> dict[str, list[str]]:
-    """Return {what a format cannot say: the joints that have it}, from a robot and from what the format says of it."""
+    """Return {what a format cannot say: the joints that have it}, from a robot and from what the
+    format says of it.
+    """
     found: dict[str, list[str]] = {}
     for joint, other, columns in zip(robot.joints, heard.joints, robot.layout.drives):
         at_once = joint.drive.sign_width != other.drive.sign_width
@@ -352,17 +472,26 @@ def term_name(symbol: str) -> str:
 
 
 def refuse_unsayable(robot: Robot, what: str) -> None:
-    """Raise for a robot whose joints a format of trees cannot describe, and for unknown parameters."""
+    """Raise for a robot whose joints a format of trees cannot describe, and for unknown
+    parameters.
+    """
     if robot.loops or robot.formulas:
         why = "has loops" if robot.loops else "has joints that follow formulas"
-        raise Unsupported(f"robot {robot.name!r} {why}, which {what} cannot describe; use C, or robot.toml")
+        raise Unsupported(
+            f"robot {robot.name!r} {why}, which {what} cannot describe; use C, or robot.toml"
+        )
     unknown = [name for name, value in zip(robot.layout.names, robot.parameters) if np.isnan(value)]
     if unknown:
-        raise UnknownParameters(f"robot {robot.name!r} cannot be written for {what}: {', '.join(unknown[:6])} unknown")
+        raise UnknownParameters(
+            f"robot {robot.name!r} cannot be written for {what}: {', '.join(unknown[:6])} unknown"
+        )
 
 
 def prim_names(names: Iterable[str], taken: Iterable[str] = ()) -> dict[str, str]:
-    """Return {name: identifier} for names of USD's prims: letters, digits and underscores, each once."""
+    """Return {name: identifier} for names of USD's prims.
+
+    Letters, digits and underscores, each once.
+    """
     found: dict[str, str] = {}
     for name in names:
         found[name] = safe_identifier(name, {*taken, *found.values()})

@@ -1,4 +1,7 @@
-"""What `md.formulas` returns: named expressions, and the pages they become in text, LaTeX, Markdown and sympy."""
+"""What `md.formulas` returns.
+
+Named expressions, and the pages they become in text, LaTeX, Markdown and sympy.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,8 @@ class Formulas:
     Attributes:
         robot: Name of the robot.
         what: Which function.
-        form: "closed": each entry is one expression; "listing": lines of intermediate values come first.
+        form: "closed": each entry is one expression; "listing": lines of intermediate values come
+            first.
         lines: Definitions in the order they are needed: sines and cosines, intermediate values.
         results: What the function returns.
         meanings: The symbols that stand in the formulas.
@@ -65,20 +69,33 @@ class Formulas:
 
     @property
     def values(self) -> dict[str, float]:
-        """Values of the symbols that have one, by the symbol's text: lengths, gravity, known parameters."""
+        """Values of the symbols that have one, by the symbol's text.
+
+        Lengths, gravity, known parameters.
+        """
         return {each.symbol.text: each.value for each in self.meanings if each.value is not None}
 
     @property
     def entries(self) -> dict[str, str]:
-        """The entries as text, by their names: {"M11": "ZZ1 + ZZ2 + ..."}; those that are zero, too."""
+        """The entries as text, by their names: {"M11": "ZZ1 + ZZ2 + ..."}.
+
+        Those that are zero, too.
+        """
         write = Language("text", self.digits).write
-        return {label.text: write(value) for each in self.results for label, value in zip(each.labels, each.values)}
+        return {
+            label.text: write(value)
+            for each in self.results
+            for label, value in zip(each.labels, each.values)
+        }
 
     def __str__(self) -> str:
         return self.text().rstrip()
 
     def __repr__(self) -> str:
-        return f"Formulas({self.what} of {visible(self.robot)!r}: {self.form}, {len(self.lines)} definitions)"
+        return (
+            f"Formulas({self.what} of {visible(self.robot)!r}: {self.form}, {len(self.lines)} "
+            "definitions)"
+        )
 
     def _repr_latex_(self) -> str:
         return f"$$\n{self._display()}\n$$"
@@ -89,13 +106,19 @@ class Formulas:
     # ---------------------------------------------------------------- formats
 
     def text(self) -> str:
-        """Return plain text: a line for each definition and entry; factors stand side by side, powers are raised."""
+        """Return plain text: a line for each definition and entry.
+
+        Factors stand side by side, powers are raised.
+        """
         language = Language("text", self.digits)
         lines = [f"{self.what} of {visible(self.robot)}", ""]
         for names, expression in self._equations():
             head = " = ".join(name.text for name in names)
             parts = list(_wrapped(language.terms(expression), _WIDTH - len(head) - 3))
-            lines += [f"{head} = {parts[0]}", *(f"{' ' * (len(head) + 1)}{part}" for part in parts[1:])]
+            lines += [
+                f"{head} = {parts[0]}",
+                *(f"{' ' * (len(head) + 1)}{part}" for part in parts[1:]),
+            ]
         lines += self._remarks()
         lines += ["", "where"]
         width = max((len(each.symbol.text) for each in self.meanings), default=0)
@@ -105,7 +128,10 @@ class Formulas:
         return "\n".join(lines) + "\n"
 
     def latex(self, document: bool = False) -> str:
-        r"""Return LaTeX that needs the package amsmath; `document` adds what makes it a document of its own."""
+        r"""Return LaTeX that needs the package amsmath.
+
+        `document` adds what makes it a document of its own.
+        """
         lines = [
             r"% needs \usepackage{amsmath}",
             rf"\paragraph{{\texttt{{{escape_latex(self.what)}}} of {escape_latex(self.robot)}}}",
@@ -114,7 +140,9 @@ class Formulas:
             self._aligned(),
             r"\end{align*}}",
             *(escape_latex(remark) for remark in self._remarks() if remark),
-            "Here " + "; ".join(self._described(each) for each in self.meanings) + "." if self.meanings else "",
+            "Here " + "; ".join(self._described(each) for each in self.meanings) + "."
+            if self.meanings
+            else "",
         ]
         text = "\n".join(line for line in lines if line) + "\n"
         if not document:
@@ -123,8 +151,17 @@ class Formulas:
         return "\n".join([*head, text + r"\end{document}"]) + "\n"
 
     def markdown(self) -> str:
-        """Return Markdown with formulas between double dollars, as GitHub, MkDocs and notebooks typeset them."""
-        lines = [f"### {_markdown(self.what)} of {_markdown(self.robot)}", "", "$$", self._display(), "$$", ""]
+        """Return Markdown with formulas between double dollars, as GitHub, MkDocs and notebooks
+        typeset them.
+        """
+        lines = [
+            f"### {_markdown(self.what)} of {_markdown(self.robot)}",
+            "",
+            "$$",
+            self._display(),
+            "$$",
+            "",
+        ]
         lines += [f"{_markdown(remark)}\n" for remark in self._remarks() if remark]
         lines += ["| symbol | meaning | value |", "|---|---|---:|"]
         for each in self.meanings:
@@ -133,7 +170,9 @@ class Formulas:
         return "\n".join(lines) + "\n"
 
     def sympy(self) -> str:
-        """Return a Python program that defines the results as sympy matrices, numbers with all digits."""
+        """Return a Python program that defines the results as sympy matrices, numbers with all
+        digits.
+        """
         language = Language("sympy")
         names = [each.symbol.text for each in self.meanings]
         lines = [
@@ -142,7 +181,9 @@ class Formulas:
             "",
             *(f'{name} = symbols("{name}", real=True)' for name in names),
             "values = {"
-            + ", ".join(f"{name}: {value!r}" for name, value in self.values.items() if name in names)
+            + ", ".join(
+                f"{name}: {value!r}" for name, value in self.values.items() if name in names
+            )
             + "}",
             "",
             *(f"{own.text} = {language.write(expression)}" for own, expression in self.lines),
@@ -166,18 +207,27 @@ class Formulas:
         return text
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a file whose ending says the format: .txt, .tex (a whole document), .md or .py (sympy)."""
+        """Write a file whose ending says the format.
+
+        .txt, .tex (a whole document), .md or .py (sympy).
+        """
         ending = Path(path).suffix
         format = next((name for name, own in FORMATS.items() if own == ending), None)
         if format is None:
-            raise MinidynError(f"{path}: the ending says the format; expected one of {', '.join(FORMATS.values())}")
+            raise MinidynError(
+                f"{path}: the ending says the format; expected one of {', '.join(FORMATS.values())}"
+            )
         text = self.latex(document=True) if format == "latex" else self.to(format)
         write_atomically(Path(path), text.encode())
 
     # ---------------------------------------------------------------- parts
 
-    def _equations(self, skip: Sequence[Entries] = ()) -> Iterator[tuple[tuple[Symbol, ...], Expression]]:
-        """Give (names of equal value, expression) of all definitions and of the entries that are not zero."""
+    def _equations(
+        self, skip: Sequence[Entries] = ()
+    ) -> Iterator[tuple[tuple[Symbol, ...], Expression]]:
+        """Give (names of equal value, expression) of all definitions and of the entries that are
+        not zero.
+        """
         for own, expression in self.lines:
             yield (own,), expression
         for result in self.results:
@@ -192,22 +242,31 @@ class Formulas:
                 yield (label, result.labels[column * n + row]) if same else (label,), value
 
     def _remarks(self) -> list[str]:
-        remarks = [f"{'; '.join(self.legend)}; x, y, z in the link's own frame."] if self.legend else []
+        remarks = (
+            [f"{'; '.join(self.legend)}; x, y, z in the link's own frame."] if self.legend else []
+        )
         if any(value == ZERO for result in self.results if result.shape for value in result.values):
             remarks.append("Entries that are not listed are zero.")
         return [text for remark in remarks for text in ("", remark)]
 
     def _described(self, each: Meaning) -> str:
-        equals = "" if each.value is None else f" = {Language('latex', 10).write(number(each.value))}"
+        equals = (
+            "" if each.value is None else f" = {Language('latex', 10).write(number(each.value))}"
+        )
         return f"${each.symbol.latex}{equals}$ {escape_latex(each.words)}"
 
     def _display(self) -> str:
         return f"\\begin{{aligned}}\n{self._aligned()}\n\\end{{aligned}}"
 
     def _aligned(self) -> str:
-        r"""Return the rows of an aligned environment, `name &= terms \\`; small matrices as a whole."""
+        r"""Return the rows of an aligned environment, `name &= terms \\`.
+
+        Small matrices as a whole.
+        """
         language = Language("latex", self.digits)
-        matrices = [result for result in self.results if self.form == "closed" and self._is_small(result)]
+        matrices = [
+            result for result in self.results if self.form == "closed" and self._is_small(result)
+        ]
         rows = []
         for names, expression in self._equations(matrices):
             terms = language.terms(expression)
@@ -218,7 +277,9 @@ class Formulas:
         for result in matrices:
             width = result.shape[1]
             cells = [language.write(value) for value in result.values]
-            lines = [" & ".join(cells[start : start + width]) for start in range(0, len(cells), width)]
+            lines = [
+                " & ".join(cells[start : start + width]) for start in range(0, len(cells), width)
+            ]
             inner = " \\\\\n".join(lines)
             rows.append(f"{result.name.latex} &= \\begin{{bmatrix}}\n{inner}\n\\end{{bmatrix}}")
         return " \\\\\n".join(rows)
@@ -228,10 +289,14 @@ class Formulas:
             return False
         language, width = Language("text", self.digits), result.shape[1]
         texts = [language.write(value) for value in result.values]
-        return all(sum(map(len, texts[k : k + width])) <= _MATRIX for k in range(0, len(texts), width))
+        return all(
+            sum(map(len, texts[k : k + width])) <= _MATRIX for k in range(0, len(texts), width)
+        )
 
 
-def _wrapped(terms: Sequence[str], width: int, lengths: Sequence[int] | None = None) -> Iterator[str]:
+def _wrapped(
+    terms: Sequence[str], width: int, lengths: Sequence[int] | None = None
+) -> Iterator[str]:
     """Give the terms of a sum in lines of so many characters; `lengths` are how long they look."""
     line: list[str] = []
     size = 0

@@ -1,8 +1,10 @@
-"""A robot's functions as formulas for people: `md.formulas` in text, LaTeX, Markdown and Python for sympy.
+"""A robot's functions as formulas for people.
 
-Small robots give closed expressions, brought to one shape and gathered: the inertia matrix of a planar arm as books
-print it. Larger ones give a listing: sines and cosines, quantities of the links as the recursions meet them (angular
-velocities, forces, composite bodies), then the entries. Lengths are symbols, with their values beside them.
+`md.formulas` in text, LaTeX, Markdown and Python for sympy. Small robots give closed expressions,
+brought to one shape and gathered: the inertia matrix of a planar arm as books print it. Larger ones
+give a listing: sines and cosines, quantities of the links as the recursions meet them (angular
+velocities, forces, composite bodies), then the entries. Lengths are symbols, with their values
+beside them.
 """
 
 from __future__ import annotations
@@ -73,24 +75,30 @@ def formulas(
 ) -> Formulas:
     """Return a function of a robot as formulas to be read, typeset or put into sympy.
 
-    Joints are q1, q2, ... in the order of `robot.joint_names`, their speeds dq1, accelerations ddq1; s2, c2, c23 are
-    sines and cosines of q2 and of q2 + q3; g is the strength of gravity. Lengths have the symbols of the robot's file,
-    others are named a2, d3 (mDH) or x2, y2, z2; `values` has their numbers.
+    Joints are q1, q2, ... in the order of `robot.joint_names`, their speeds dq1, accelerations
+    ddq1; s2, c2, c23 are sines and cosines of q2 and of q2 + q3; g is the strength of gravity.
+    Lengths have the symbols of the robot's file, others are named a2, d3 (mDH) or x2, y2, z2;
+    `values` has their numbers.
 
     Args:
         robot: The robot.
-        what: "inertia_matrix", "coriolis_matrix", "gravity_torque", "inverse_dynamics", "energy", "regressor",
-            "base_regressor", "slotine_li_regressor" or any other function that `md.compile` takes, or "relations":
-            each base parameter as a combination of standard ones.
-        base: A base map: the formulas are then in base parameters. "base_regressor" and "relations" find one.
-        parameters: "symbols", "nonzero" (those that the robot's file says are zero are left out) or "own" (numbers).
-        form: "closed", "listing" with named intermediate values, or "auto": closed where that can be read.
+        what: "inertia_matrix", "coriolis_matrix", "gravity_torque", "inverse_dynamics", "energy",
+            "regressor", "base_regressor", "slotine_li_regressor" or any other function that
+            `md.compile` takes, or "relations": each base parameter as a combination of standard
+            ones.
+        base: A base map: the formulas are then in base parameters. "base_regressor" and "relations"
+            find one.
+        parameters: "symbols", "nonzero" (those that the robot's file says are zero are left out) or
+            "own" (numbers).
+        form: "closed", "listing" with named intermediate values, or "auto": closed where that can
+            be read.
         columns: For regressors, names of the columns that are wanted; None: all.
         link: For kinematics, the link or frame; None: the last link.
         digits: Digits of numbers in text, LaTeX and Markdown.
 
     Raises:
-        Unsupported: For loops that must be solved for, and for closed formulas that are too long to be read.
+        Unsupported: For loops that must be solved for, and for closed formulas that are too long to
+            be read.
 
     Example:
         >>> import minidyn as md
@@ -99,9 +107,12 @@ def formulas(
         M11 = ZZR1 + ZZ2 + 2 MX2 a2 c2 - 2 MY2 a2 s2
 
     Implements: LuMeng1993 eq. (61), corrected, for every robot whose formulas can be written down.
-    """
+    """  # noqa: E501
     require_robot(robot, "formulas")
-    for word, known, kind in ((what, (*WHAT, RELATIONS), "function"), (form, FORMS, "form of formulas")):
+    for word, known, kind in (
+        (what, (*WHAT, RELATIONS), "function"),
+        (form, FORMS, "form of formulas"),
+    ):
         if word not in known:
             raise UnknownName(kind, word, known)
     if parameters not in PARAMETERS:
@@ -118,7 +129,8 @@ def formulas(
 def _relations(robot: Robot, named: Robot, base: BaseMap | None, digits: int) -> Formulas:
     found = base_parameters(named) if base is None else replace(base, robot=named)
     symbols = {
-        name: Symbol(name, latex_name(name)) for name in (*robot.layout.names, *dict(named.symbols), *found.names)
+        name: Symbol(name, latex_name(name))
+        for name in (*robot.layout.names, *dict(named.symbols), *found.names)
     }
     values, labels = [], []
     for relation in relations(found):
@@ -129,7 +141,11 @@ def _relations(robot: Robot, named: Robot, base: BaseMap | None, digits: int) ->
         values.append(_combination(relation, symbols))
     used = {each.text for value in values for each in value.symbols}
     meanings = [
-        *(Meaning(symbols[name], "length, m", value) for name, value in named.symbols if name in used),
+        *(
+            Meaning(symbols[name], "length, m", value)
+            for name, value in named.symbols
+            if name in used
+        ),
         *_parameter_meanings(robot, [name for name in robot.layout.names if name in used], symbols),
     ]
     name = Symbol("beta", r"\beta")
@@ -138,7 +154,9 @@ def _relations(robot: Robot, named: Robot, base: BaseMap | None, digits: int) ->
 
 
 def _combination(relation: Relation, symbols: dict[str, Symbol]) -> Expression:
-    """Return the sum; parameters with the same coefficient, up to sign, stand together in brackets."""
+    """Return the sum; parameters with the same coefficient, up to sign, stand together in
+    brackets.
+    """
     groups: dict[Expression, list[tuple[float, Expression]]] = {}
     for term in relation.terms:
         coefficient = _coefficient(term, symbols)
@@ -172,10 +190,14 @@ def _in_lengths(polynomial: LengthPolynomial, symbols: dict[str, Symbol]) -> Exp
     return Expression("div", (above, below))
 
 
-def _parameter_meanings(robot: Robot, names: Iterable[str], symbols: dict[str, Symbol]) -> list[Meaning]:
+def _parameter_meanings(
+    robot: Robot, names: Iterable[str], symbols: dict[str, Symbol]
+) -> list[Meaning]:
     layout = robot.layout
     columns = [layout.column(name) for name in names]
-    owners = [robot.link_names[c.joint] if c.is_inertial else robot.joints[c.joint].name for c in columns]
+    owners = [
+        robot.link_names[c.joint] if c.is_inertial else robot.joints[c.joint].name for c in columns
+    ]
     return [
         _known(symbols[column.name], f"parameter of {owner}", float(robot.parameters[column.index]))
         for column, owner in zip(columns, owners)
@@ -217,7 +239,13 @@ class _Writer:
         layout = sixteen_layout(robot) if wanted.sixteen else robot.layout
         self.columns: tuple[str, ...] = ()
         if of_columns:
-            self.columns = base.names if base is not None else layout.names if columns is None else tuple(columns)
+            self.columns = (
+                base.names
+                if base is not None
+                else layout.names
+                if columns is None
+                else tuple(columns)
+            )
         lifted = base is not None and wanted.parameters
         self.parameters = base.names if lifted and base is not None else robot.layout.names
         phi = own = robot.parameters
@@ -228,8 +256,14 @@ class _Writer:
         if parameters == "nonzero":
             values = [0.0 if value == 0.0 else None for value in own]
         elif parameters == "own" and wanted.reads(robot):
-            needed = what if wanted.parameters else "gravity_torque"  # of loads that friction grows with
-            known = base.values(phi) if lifted and base is not None else without_unknowns(robot, needed, phi)
+            needed = (
+                what if wanted.parameters else "gravity_torque"
+            )  # of loads that friction grows with
+            known = (
+                base.values(phi)
+                if lifted and base is not None
+                else without_unknowns(robot, needed, phi)
+            )
             values = list(known.tolist())
         indices = layout.indices(base.kept) if base is not None else None
         if columns is not None:
@@ -250,7 +284,9 @@ class _Writer:
         results = self.symbolic.function.results[:-1]
         names = [self.new(result.name, latex_name(result.name)) for result in results]
         entries = None if form == "listing" else self.closed(form == "closed")
-        lines, values, legend = self.listed() if entries is None else (self.angles(entries), entries, [])
+        lines, values, legend = (
+            self.listed() if entries is None else (self.angles(entries), entries, [])
+        )
         made = tuple(
             Entries(name, tuple(self.labels(name, result.shape)), result.shape, tuple(each))
             for name, result, each in zip(names, results, values)
@@ -281,11 +317,15 @@ class _Writer:
         if self.columns and shape[-1] == len(self.columns):
             for *row, column in places:
                 parameter = self.columns[column - 1]
-                text, latex = ([*map(str, row), shown] for shown in (parameter, latex_name(parameter)))
+                text, latex = (
+                    [*map(str, row), shown] for shown in (parameter, latex_name(parameter))
+                )
                 yield Symbol(f"{name.text}{'_'.join(text)}", f"{name.latex}_{{{','.join(latex)}}}")
             return
         plain = [name.text + "".join(map(str, place)) for place in places]
-        apart = max(shape) > _DIGIT or not self.taken.isdisjoint(plain)  # M11 may be the mass of link 11
+        apart = max(shape) > _DIGIT or not self.taken.isdisjoint(
+            plain
+        )  # M11 may be the mass of link 11
         for place in places:
             shown, typeset = ((mark if apart else "").join(map(str, place)) for mark in "_,")
             yield Symbol(f"{name.text}{'_' if apart else ''}{shown}", f"{name.latex}_{{{typeset}}}")
@@ -293,13 +333,17 @@ class _Writer:
     # ---------------------------------------------------------------- closed
 
     def closed(self, asked: bool) -> list[list[Expression]] | None:
-        """Return the entries as closed expressions; None where they would be too long and were not asked for."""
+        """Return the entries as closed expressions.
+
+        None where they would be too long and were not asked for.
+        """
         function = self.symbolic.function
         live = replace(function, outputs=function.outputs[:-1], results=function.results[:-1])
         if self.robot.n > _DIGIT:
             if asked:
                 raise Unsupported(
-                    f"closed formulas are for up to {_DIGIT} joints, {self.robot.name!r} has {self.robot.n}"
+                    f"closed formulas are for up to {_DIGIT} joints, {self.robot.name!r} has "
+                    f"{self.robot.n}"
                 )
             return None
         if not asked and len(function.tape) > _STEPS:
@@ -310,9 +354,13 @@ class _Writer:
             if asked:
                 raise
             return None
-        if not asked and any(len(each.terms) > 8 * _READABLE for result in expanded for each in result):
+        if not asked and any(
+            len(each.terms) > 8 * _READABLE for result in expanded for each in result
+        ):
             return None
-        if not asked and any(len(each.gathered()) > _READABLE for result in expanded for each in result):
+        if not asked and any(
+            len(each.gathered()) > _READABLE for result in expanded for each in result
+        ):
             return None
         return [[closed(each, self.atom) for each in result] for result in expanded]
 
@@ -333,7 +381,9 @@ class _Writer:
             kind, _, joints = key.partition(" ")
             if own in used and joints:
                 angle = total([symbol(self.symbols[f"q{joint}"]) for joint in joints])
-                lines.append((joints, kind, (own, Expression("cos" if kind == "c" else "sin", (angle,)))))
+                lines.append(
+                    (joints, kind, (own, Expression("cos" if kind == "c" else "sin", (angle,))))
+                )
         return [line for *_, line in sorted(lines, key=lambda each: (len(each[0]), each[:2]))]
 
     # ---------------------------------------------------------------- listing
@@ -351,8 +401,16 @@ class _Writer:
         for (quantity, link, place), output in zip(symbolic.noted, function.outputs[-1]):
             negative = function.tape[output].op == "neg"
             index = function.tape[output].args[0] if negative else output
-            if index not in named and function.tape[index].op not in ("const", "input", "sin", "cos"):
-                named[index], kinds[index] = (self.quantity(quantity, link, place), negative), quantity
+            if index not in named and function.tape[index].op not in (
+                "const",
+                "input",
+                "sin",
+                "cos",
+            ):
+                named[index], kinds[index] = (
+                    (self.quantity(quantity, link, place), negative),
+                    quantity,
+                )
         count = iter(range(1, len(function.tape) + 1))
 
         def other(index: int) -> Symbol:
@@ -360,14 +418,20 @@ class _Writer:
             if step.op in ("sin", "cos"):
                 joints = joints_behind(function, index)
                 if len(joints) == 1:
-                    return self.new(f"{step.op[0]}{joints[0] + 1}", f"{step.op[0]}_{{{joints[0] + 1}}}")
+                    return self.new(
+                        f"{step.op[0]}{joints[0] + 1}", f"{step.op[0]}_{{{joints[0] + 1}}}"
+                    )
             number = next(count)
             return self.new(f"t{number}", f"t_{{{number}}}")
 
         lines, values = listing(function, len(function.results) - 1, inputs, named, other)
         shown = {own for own, _ in lines}
         heard = {kinds[index] for index, (own, _) in named.items() if own in shown}
-        legend = [f"{quantity}: {words}" for quantity, (_, words) in _QUANTITIES.items() if quantity in heard]
+        legend = [
+            f"{quantity}: {words}"
+            for quantity, (_, words) in _QUANTITIES.items()
+            if quantity in heard
+        ]
         if "composite" in heard:
             legend.append(f"XXc, ..., Mc: {_COMPOSITE}")
         return lines, values, legend
@@ -375,7 +439,10 @@ class _Writer:
     def quantity(self, quantity: str, link: int, place: int) -> Symbol:
         """Return the name of a component of a link's quantity: w3x, XXc3."""
         if quantity == "composite":
-            text, latex = f"{STANDARD[place]}c{link + 1}", rf"\hat{{\mathrm{{{STANDARD[place]}}}}}_{{{link + 1}}}"
+            text, latex = (
+                f"{STANDARD[place]}c{link + 1}",
+                rf"\hat{{\mathrm{{{STANDARD[place]}}}}}_{{{link + 1}}}",
+            )
         else:
             text, latex = (
                 f"{quantity}{link + 1}{'xyz'[place]}",
@@ -387,7 +454,9 @@ class _Writer:
 
     def meanings(self, lines: Sequence[Line], results: Sequence[Entries]) -> Iterator[Meaning]:
         """Give the symbols that are used, and what they are."""
-        expressions = [value for _, value in lines] + [value for result in results for value in result.values]
+        expressions = [value for _, value in lines] + [
+            value for result in results for value in result.values
+        ]
         used = {each for expression in expressions for each in expression.symbols}
         names = self.symbolic.symbols
         for argument, words in (
@@ -406,9 +475,15 @@ class _Writer:
             if self.symbols[name] in used:
                 yield Meaning(self.symbols[name], "length, m", lengths.get(name))
         if self.symbols["g"] in used:
-            yield Meaning(self.symbols["g"], "strength of gravity, m/s²", float(np.linalg.norm(self.robot.gravity)))
+            yield Meaning(
+                self.symbols["g"],
+                "strength of gravity, m/s²",
+                float(np.linalg.norm(self.robot.gravity)),
+            )
         shown = [name for name in names["parameters"] if self.symbols[name] in used]
         if self.parameters == self.robot.layout.names:
             yield from _parameter_meanings(self.robot, shown, self.symbols)
         else:
-            yield from (_known(self.symbols[name], "base parameter", self.own[name]) for name in shown)
+            yield from (
+                _known(self.symbols[name], "base parameter", self.own[name]) for name in shown
+            )

@@ -1,8 +1,10 @@
-"""Adaptive controllers: Slotine-Li, its modified form, and Craig's, on all parameters, some, or base parameters.
+"""Adaptive controllers: Slotine-Li, its modified form, and Craig's, on all parameters, some, or
+base parameters.
 
-With e = q - q_d, dq_r = dq_d - Λ e and s = dq - dq_r = de + Λ e, each law makes a Lyapunov function of s and of the
-parameter error decrease (Craig's: of the error and its rate), so that s and with it e go to zero. Gains are numbers,
-one number for each joint (unknown), or symmetric positive definite matrices.
+With e = q - q_d, dq_r = dq_d - Λ e and s = dq - dq_r = de + Λ e, each law makes a Lyapunov function
+of s and of the parameter error decrease (Craig's: of the error and its rate), so that s and with it
+e go to zero. Gains are numbers, one number for each joint (unknown), or symmetric positive definite
+matrices.
 """
 
 from __future__ import annotations
@@ -36,11 +38,12 @@ from minidyn.errors import MinidynError, Unsupported, renamed
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.graph.targets.native.kernel import compile_function
 from minidyn.model.robot import Robot
-from minidyn.notices import act
+from minidyn.notices import error
 
-INDEFINITE = act(
+INDEFINITE = error(
     "simulate.estimated_inertia_indefinite",
-    "Craig's law inverts the estimated inertia matrix, and along the motion it is not positive definite.",
+    "Craig's law inverts the estimated inertia matrix, and along the motion it is not positive "
+    "definite.",
     "Give lower and upper bounds that keep the estimate where bodies can be, or start it closer.",
 )
 
@@ -65,33 +68,50 @@ def slotine_li(
     cutoff: float = 5.0,
     period: float = 1e-3,
 ) -> Controller:
-    """Return Slotine and Li's law: tau = M̂ ddq_r + Ĉ dq_r + ĝ - K s, dθ̂/dt = -Γ Yᵤᵀ s with Y(q, dq, dq_r, ddq_r).
+    """Return Slotine and Li's law.
 
-    Stable in continuous time for every positive K, because Ṁ - 2C is skew-symmetric. With `composite` the estimate also
-    descends the error of the filtered torque, dθ̂/dt = -Γ (Yᵤᵀ s + Y_fᵀ R (Y_f θ̂ - τ_f)), which needs no acceleration.
+    tau = M̂ ddq_r + Ĉ dq_r + ĝ - K s, dθ̂/dt = -Γ Yᵤᵀ s with Y(q, dq, dq_r, ddq_r). Stable in
+    continuous time for every positive K, because Ṁ - 2C is skew-symmetric. With `composite` the
+    estimate also descends the error of the filtered torque, dθ̂/dt = -Γ (Yᵤᵀ s + Y_fᵀ R (Y_f θ̂ -
+    τ_f)), which needs no acceleration.
 
     Args:
         robot: The model; what is not unknown is taken from it.
         bandwidth: Λ, 1/s: a positive number, one for each joint, or a matrix (n, n).
         gain: K, a positive number, one for each joint, or a matrix (n, n).
         adaptation: Γ, a positive number, one for each unknown, or a matrix (k, k).
-        unknown: Names of standard parameters ("M4"), of the sixteen of LuMeng1993 ("m4", "mpx4"), "load" for mass and
-            centre of an unknown load on the last link ("load:FRAME" elsewhere), or {name: direction}; None: all.
+        unknown: Names of standard parameters ("M4"), of the sixteen of LuMeng1993 ("m4", "mpx4"),
+            "load" for mass and centre of an unknown load on the last link ("load:FRAME" elsewhere),
+            or {name: direction}; None: all.
         initial: Initial estimate; None: the robot's own values.
         lower: Bounds of the estimate.
         upper: Bounds of the estimate.
         base: Adapt base parameters of this map instead of standard ones.
-        consistent: Adapt along the natural metric of inertias, so that links stay realizable; needs all ten parameters
-            of each link concerned among the unknown ones.
-        composite: Weight R of the prediction error, a number or one for each joint, 1/(N m s) or 1/(N s); 0: none.
-        cutoff: Of the filter that predicted and commanded torques pass, Hz: the pole is a = 2π cutoff.
+        consistent: Adapt along the natural metric of inertias, so that links stay realizable; needs
+            all ten parameters of each link concerned among the unknown ones.
+        composite: Weight R of the prediction error, a number or one for each joint, 1/(N m s) or
+            1/(N s); 0: none.
+        cutoff: Of the filter that predicted and commanded torques pass, Hz: the pole is a = 2π
+            cutoff.
         period: Sampling period, s.
 
     Implements: LuMeng1993 Remark 2 of section III-A, the filtered regressor on line.
     """
     robot = as_robot(robot)
     K = gain_matrix("gain", gain, robot.n)
-    law = _law("slotine_li", robot, bandwidth, K, adaptation, unknown, initial, base, consistent, composite, cutoff)
+    law = _law(
+        "slotine_li",
+        robot,
+        bandwidth,
+        K,
+        adaptation,
+        unknown,
+        initial,
+        base,
+        consistent,
+        composite,
+        cutoff,
+    )
     return _controller(law, period, lower, upper)
 
 
@@ -113,25 +133,30 @@ def modified_slotine_li(
     cutoff: float = 5.0,
     period: float = 1e-3,
 ) -> Controller:
-    """Return the modified Slotine-Li law of LuMeng1993, which needs only the ordinary regressor Y(q, dq, ddq).
+    """Return the modified Slotine-Li law of LuMeng1993, which needs only the ordinary regressor
+    Y(q, dq, ddq).
 
-    With a gain K: tau = M̂ ddq_r + Ĉ dq + ĝ - K s; its proof needs K > (C + Cᵀ)/2. Without one, K = M̂ Λ turns it into
-    tau = Y(q, dq, ddq*) θ̂ with ddq* = ddq_d - 2Λ de - Λ² e; its proof needs (M Λ + Λ M)/2 > Ṁ/2.
+    With a gain K: tau = M̂ ddq_r + Ĉ dq + ĝ - K s; its proof needs K > (C + Cᵀ)/2. Without one, K =
+    M̂ Λ turns it into tau = Y(q, dq, ddq*) θ̂ with ddq* = ddq_d - 2Λ de - Λ² e; its proof needs (M
+    Λ + Λ M)/2 > Ṁ/2.
 
     Args:
         robot: The model; what is not unknown is taken from it.
         bandwidth: Λ, 1/s: a positive number, one for each joint, or a matrix (n, n).
         adaptation: Γ, a positive number, one for each unknown, or a matrix (k, k).
         gain: K, a positive number, one for each joint, or a matrix (n, n); None: M̂ Λ.
-        unknown: Names of standard parameters ("M4"), of the sixteen of LuMeng1993 ("m4", "mpx4"), "load" for mass and
-            centre of an unknown load on the last link ("load:FRAME" elsewhere), or {name: direction}; None: all.
+        unknown: Names of standard parameters ("M4"), of the sixteen of LuMeng1993 ("m4", "mpx4"),
+            "load" for mass and centre of an unknown load on the last link ("load:FRAME" elsewhere),
+            or {name: direction}; None: all.
         initial: Initial estimate; None: the robot's own values.
         lower: Bounds of the estimate.
         upper: Bounds of the estimate.
         base: Adapt base parameters of this map instead of standard ones.
         consistent: As for `slotine_li`.
-        composite: Weight R of the prediction error, a number or one for each joint, 1/(N m s) or 1/(N s); 0: none.
-        cutoff: Of the filter that predicted and commanded torques pass, Hz: the pole is a = 2π cutoff.
+        composite: Weight R of the prediction error, a number or one for each joint, 1/(N m s) or
+            1/(N s); 0: none.
+        cutoff: Of the filter that predicted and commanded torques pass, Hz: the pole is a = 2π
+            cutoff.
         period: Sampling period, s.
 
     Implements: LuMeng1993 eq. (86)-(96), (94) corrected.
@@ -145,7 +170,9 @@ def modified_slotine_li(
     def margin(true: Robot, state: Array, q: Array, dq: Array) -> Array:
         bound = inertia_matrix(true, q) @ law.bandwidth if K is None else K
         excess = bound - coriolis_matrix(true, q, dq)
-        return np.asarray(np.linalg.eigvalsh((excess + np.swapaxes(excess, -1, -2)) / 2)[..., 0], dtype=float)
+        return np.asarray(
+            np.linalg.eigvalsh((excess + np.swapaxes(excess, -1, -2)) / 2)[..., 0], dtype=float
+        )
 
     return _controller(law, period, lower, upper, margin)
 
@@ -167,21 +194,24 @@ def craig(
     base: BaseMap | None = None,
     period: float = 1e-3,
 ) -> Controller:
-    """Return Craig's law: computed torque with the estimate; dθ̂/dt = -Γ Yᵤᵀ(q, dq, ddq) M̂⁻¹ (de + Ψ e).
+    """Return Craig's law: computed torque with the estimate.
 
-    It reads measured accelerations and inverts the estimated inertia matrix, so the estimate must stay where that
-    matrix is positive definite: give bounds. A simulation with `check=True` reports where it is not. The proof needs
-    (s + Ψ)/(s² + Kv s + Kp) to be strictly positive real, that is Kv > Ψ at each joint; other gains are refused.
+    dθ̂/dt = -Γ Yᵤᵀ(q, dq, ddq) M̂⁻¹ (de + Ψ e). It reads measured accelerations and inverts the
+    estimated inertia matrix, so the estimate must stay where that matrix is positive definite: give
+    bounds. A simulation with `check=True` reports where it is not. The proof needs (s + Ψ)/(s² + Kv
+    s + Kp) to be strictly positive real, that is Kv > Ψ at each joint; other gains are refused.
 
     Args:
         robot: The model; what is not unknown is taken from it.
         adaptation: Γ, a positive number, one for each unknown, or a matrix (k, k).
-        bandwidth: L, 1/s, a number or one for each joint: Kp = L², Kv = 2L, Ψ = L where these are not given.
+        bandwidth: L, 1/s, a number or one for each joint: Kp = L², Kv = 2L, Ψ = L where these are
+            not given.
         kp: Kp, 1/s², a number or one for each joint.
         kv: Kv, 1/s, a number or one for each joint.
         psi: Ψ, 1/s, a number or one for each joint, below Kv.
-        unknown: Names of standard parameters ("M4"), of the sixteen of LuMeng1993 ("m4", "mpx4"), "load" for mass and
-            centre of an unknown load on the last link ("load:FRAME" elsewhere), or {name: direction}; None: all.
+        unknown: Names of standard parameters ("M4"), of the sixteen of LuMeng1993 ("m4", "mpx4"),
+            "load" for mass and centre of an unknown load on the last link ("load:FRAME" elsewhere),
+            or {name: direction}; None: all.
         initial: Initial estimate; None: the robot's own values.
         lower: Bounds of the estimate.
         upper: Bounds of the estimate.
@@ -200,8 +230,9 @@ def craig(
     for joint, damping, zero in zip(robot.joint_names, v, filtered):
         if damping <= zero:
             raise MinidynError(
-                f"craig: joint {joint!r}: kv = {damping:g} must be greater than psi = {zero:g}, or the filtered "
-                "error is not strictly positive real and nothing guarantees stability"
+                f"craig: joint {joint!r}: kv = {damping:g} must be greater than psi = {zero:g}, "
+                "or the filtered error is not strictly positive real and nothing guarantees "
+                "stability"
             )
     law = _law("craig", robot, filtered, None, adaptation, unknown, initial, base, False)
     law = replace(law, pd=(np.diag(p), np.diag(v)))
@@ -231,20 +262,27 @@ def _law(
 ) -> AdaptiveLaw:
     if robot.implicit_loops:
         raise Unsupported(
-            f"adaptive laws are recorded programs, and the passive joints of loop {robot.implicit_loops[0].name!r} of "
-            f"robot {robot.name!r} must be solved for; give formulas in its file, or use computed_torque or pd_gravity"
+            "adaptive laws are recorded programs, and the passive joints of loop "
+            f"{robot.implicit_loops[0].name!r} of robot {robot.name!r} must be solved for; give "
+            "formulas in its file, or use computed_torque or pd_gravity"
         )
     pole = gain_matrix("bandwidth", bandwidth, robot.n)
     unknowns = unknowns_of(robot, unknown, initial, base)
     gamma = gain_matrix("adaptation", adaptation, len(unknowns.names))
     if consistent and base is not None:
-        raise MinidynError("consistent=True needs standard parameters: base parameters have no links to check")
+        raise MinidynError(
+            "consistent=True needs standard parameters: base parameters have no links to check"
+        )
     if consistent and np.any(gamma != np.diag(np.diagonal(gamma))):
-        raise MinidynError("consistent=True: give adaptation as a number or one for each unknown, not as a matrix")
+        raise MinidynError(
+            "consistent=True: give adaptation as a number or one for each unknown, not as a matrix"
+        )
     natural = natural_links(robot, unknowns, np.diagonal(gamma)) if consistent else None
     filtered = None
     if np.any(np.asarray(composite) != 0.0):
-        filtered = Composite(gain_vector("composite", composite, robot.n), 2 * np.pi * positive("cutoff", cutoff))
+        filtered = Composite(
+            gain_vector("composite", composite, robot.n), 2 * np.pi * positive("cutoff", cutoff)
+        )
     return AdaptiveLaw(kind, robot, unknowns, base, pole, gain, gamma, natural, None, filtered)
 
 
@@ -256,7 +294,11 @@ def _bound(name: str, given: ArrayLike, count: int) -> Array:
 
 
 def _controller(
-    law: AdaptiveLaw, period: float, lower: ArrayLike | None, upper: ArrayLike | None, stability: Any = None
+    law: AdaptiveLaw,
+    period: float,
+    lower: ArrayLike | None,
+    upper: ArrayLike | None,
+    stability: Any = None,
 ) -> Controller:
     count, name = len(law.unknowns.names), law.kind
     low = _bound("lower", -np.inf if lower is None else lower, count)
@@ -272,7 +314,9 @@ def _controller(
     sampled = cache(lambda: compile_function(law.step(length, low, high)))
     beginning = cache(lambda: compile_function(law.begin()))
 
-    def step(state: Array, q: Array, dq: Array, ddq: Array | None, reference: Reference) -> tuple[Array, Array]:
+    def step(
+        state: Array, q: Array, dq: Array, ddq: Array | None, reference: Reference
+    ) -> tuple[Array, Array]:
         measured = (q, dq, ddq) if reads_acceleration else (q, dq)
         tau, moved = sampled()(state, *measured, *reference)
         return tau, moved
@@ -283,18 +327,30 @@ def _controller(
         tau, change = flow()(state, q, dq, *reference)
         return tau, {"change": change}
 
-    def adapt(state: Array, q: Array, dq: Array, ddq: Array | None, reference: Reference, signals: Signals) -> Array:
+    def adapt(
+        state: Array, q: Array, dq: Array, ddq: Array | None, reference: Reference, signals: Signals
+    ) -> Array:
         if "change" in signals:
             return signals["change"]
         _, change = flow()(state, q, dq, ddq, *reference)
         return np.asarray(change, dtype=float)
 
-    settings = {"bandwidth": plain_gain(law.bandwidth), "gain": "none" if law.gain is None else plain_gain(law.gain)}
+    settings = {
+        "bandwidth": plain_gain(law.bandwidth),
+        "gain": "none" if law.gain is None else plain_gain(law.gain),
+    }
     settings |= {"adaptation": plain_gain(law.adaptation), "base": law.base is not None}
     if law.pd is not None:
-        settings |= {"kp": plain_gain(law.pd[0]), "kv": plain_gain(law.pd[1]), "psi": plain_gain(law.bandwidth)}
+        settings |= {
+            "kp": plain_gain(law.pd[0]),
+            "kv": plain_gain(law.pd[1]),
+            "psi": plain_gain(law.bandwidth),
+        }
     if law.composite is not None:
-        settings |= {"composite": law.composite.weight.tolist(), "cutoff": law.composite.pole / (2 * np.pi)}
+        settings |= {
+            "composite": law.composite.weight.tolist(),
+            "cutoff": law.composite.pole / (2 * np.pi),
+        }
     return Controller(
         name,
         law.robot,
@@ -312,18 +368,25 @@ def _controller(
         lyapunov=partial(_lyapunov, law),
         step=step,
         program=lambda: law.step(length, low, high),
-        begin=None if law.composite is None else lambda q, dq: np.asarray(beginning()(q, dq), dtype=float),
+        begin=None
+        if law.composite is None
+        else lambda q, dq: np.asarray(beginning()(q, dq), dtype=float),
     )
 
 
-def _lyapunov(law: AdaptiveLaw, true: Robot, state: Array, q: Array, dq: Array, reference: Reference) -> Array:
-    """Return ½ sᵀ M s + ½ θ̃ᵀ Γ⁻¹ θ̃ with the true robot's parameters; the divergence for natural links.
+def _lyapunov(
+    law: AdaptiveLaw, true: Robot, state: Array, q: Array, dq: Array, reference: Reference
+) -> Array:
+    """Return ½ sᵀ M s + ½ θ̃ᵀ Γ⁻¹ θ̃ with the true robot's parameters.
 
-    Craig's is ½ Σ ((Kp + Kv Ψ) e² + 2 Ψ e de + de²) + ½ θ̃ᵀ Γ⁻¹ θ̃, whose derivative is -Σ (Kp Ψ e² + (Kv - Ψ) de²).
+    The divergence for natural links. Craig's is ½ Σ ((Kp + Kv Ψ) e² + 2 Ψ e de + de²) + ½ θ̃ᵀ Γ⁻¹ θ̃,
+    whose derivative is -Σ (Kp Ψ e² + (Kv - Ψ) de²).
     """
     e, de = q - reference[0], dq - reference[1]
     estimate = state[..., : len(law.unknowns.names)]
-    goal = law.unknowns.nearest(true.parameters if law.base is None else law.base.values(true.parameters))
+    goal = law.unknowns.nearest(
+        true.parameters if law.base is None else law.base.values(true.parameters)
+    )
     s = de + e @ law.bandwidth
     if law.pd is not None:
         p, v, psi = (np.diagonal(gain) for gain in (*law.pd, law.bandwidth))
@@ -335,4 +398,6 @@ def _lyapunov(law: AdaptiveLaw, true: Robot, state: Array, q: Array, dq: Array, 
         own = [place for places in law.natural.places for place in places]
         weights[own] = weights[:, own] = 0.0
         value = value + law.natural.divergence(estimate, goal)
-    return np.asarray(value + 0.5 * np.einsum("...i,ij,...j->...", estimate - goal, weights, estimate - goal))
+    return np.asarray(
+        value + 0.5 * np.einsum("...i,ij,...j->...", estimate - goal, weights, estimate - goal)
+    )

@@ -33,18 +33,23 @@ from minidyn.model.robot import Robot
 @remembered
 @renamed(rate="bandwidth")
 def computed_torque(robot: RobotLike, *, bandwidth: ArrayLike, period: float = 1e-3) -> Controller:
-    """Return computed-torque control: errors decay as a double pole at `bandwidth` if the model is right.
+    """Return computed-torque control.
+
+    Errors decay as a double pole at `bandwidth` if the model is right.
 
     Args:
         robot: The model.
-        bandwidth: Λ, 1/s: a positive number, one for each joint, or a matrix (n, n): Kp = Λ², Kv = 2Λ.
+        bandwidth: Λ, 1/s: a positive number, one for each joint, or a matrix (n, n): Kp = Λ², Kv =
+            2Λ.
         period: Sampling period, s.
     """
     robot = as_robot(robot)
     pole, length = gain_matrix("bandwidth", bandwidth, robot.n), positive("period", period)
     square = pole @ pole
     solved = bool(robot.implicit_loops)  # at every state: no kernel and no program, but a function
-    inverse = partial(inverse_dynamics, robot) if solved else compile_kernel(robot, "inverse_dynamics")
+    inverse = (
+        partial(inverse_dynamics, robot) if solved else compile_kernel(robot, "inverse_dynamics")
+    )
 
     def torque(estimate: Array, q: Array, dq: Array, reference: Reference) -> tuple[Array, Signals]:
         q_d, dq_d, ddq_d = reference
@@ -55,20 +60,32 @@ def computed_torque(robot: RobotLike, *, bandwidth: ArrayLike, period: float = 1
         graph = Graph()
         q, dq, q_d, dq_d, ddq_d = _inputs(graph, robot)
         e, de = ([a - b for a, b in zip(x, y)] for x, y in ((q, q_d), (dq, dq_d)))
-        demanded = [a - weighted(2 * row, de) - weighted(other, e) for a, row, other in zip(ddq_d, pole, square)]
-        values = [float(value) for value in without_unknowns(robot, "inverse_dynamics", robot.parameters)]
+        demanded = [
+            a - weighted(2 * row, de) - weighted(other, e)
+            for a, row, other in zip(ddq_d, pole, square)
+        ]
+        values = [
+            float(value) for value in without_unknowns(robot, "inverse_dynamics", robot.parameters)
+        ]
         tau = build(robot, "inverse_dynamics", {"q": q, "dq": dq, "ddq": demanded}, values)
         return graph.function("control_step", {"tau": tau})
 
     made = None if solved else program
     return Controller(
-        "computed torque", robot, torque, period=length, settings={"bandwidth": plain_gain(pole)}, program=made
+        "computed torque",
+        robot,
+        torque,
+        period=length,
+        settings={"bandwidth": plain_gain(pole)},
+        program=made,
     )
 
 
 @remembered
 @renamed(rate="bandwidth")
-def pd_gravity(robot: RobotLike, *, gain: ArrayLike, bandwidth: ArrayLike, period: float = 1e-3) -> Controller:
+def pd_gravity(
+    robot: RobotLike, *, gain: ArrayLike, bandwidth: ArrayLike, period: float = 1e-3
+) -> Controller:
     """Return PD control with gravity compensation: tau = g(q) - gain (e + de / bandwidth).
 
     Args:
@@ -92,7 +109,9 @@ def pd_gravity(robot: RobotLike, *, gain: ArrayLike, bandwidth: ArrayLike, perio
     def program() -> Function:
         graph = Graph()
         q, dq, q_d, dq_d, _ = _inputs(graph, robot)
-        values = [float(value) for value in without_unknowns(robot, "gravity_torque", robot.parameters)]
+        values = [
+            float(value) for value in without_unknowns(robot, "gravity_torque", robot.parameters)
+        ]
         hold = build(robot, "gravity_torque", {"q": q}, values)
         errors = zip(hold, q, dq, q_d, dq_d, stiffness.tolist(), damping.tolist())
         tau = [g - k * (x - y) - b * (v - w) for g, x, v, y, w, k, b in errors]
@@ -100,7 +119,9 @@ def pd_gravity(robot: RobotLike, *, gain: ArrayLike, bandwidth: ArrayLike, perio
 
     settings = {"gain": stiffness.tolist(), "bandwidth": plain_gain(np.diag(rate))}
     made = None if solved else program
-    return Controller("PD with gravity", robot, torque, period=length, settings=settings, program=made)
+    return Controller(
+        "PD with gravity", robot, torque, period=length, settings=settings, program=made
+    )
 
 
 def _inputs(graph: Graph, robot: Robot) -> list[list[Scalar]]:

@@ -1,18 +1,25 @@
-"""External torque from momentum: what pushes the robot, without accelerations and without a force sensor.
+"""External torque from momentum.
 
-Over one period T the balance of momentum, p(k+1) - p(k) = ∫ (tau - rest + external), gives the mean external torque
+What pushes the robot, without accelerations and without a force sensor. Over one period T the
+balance of momentum, p(k+1) - p(k) = ∫ (tau - rest + external), gives the mean external torque
 
     d = (p(k+1) - p(k)) / T - mean(tau - rest),
 
-and the residual moves to it as a first-order lag does to an input that is held, r += (1 - exp(-K T)) (d - r): exact for
-an external torque that is constant over a period, at any gain (De Luca and Mattone 2003; Haddadin et al. 2017).
+and the residual moves to it as a first-order lag does to an input that is held, r += (1 - exp(-K
+T)) (d - r): exact for an external torque that is constant over a period, at any gain (De Luca and
+Mattone 2003; Haddadin et al. 2017).
 
-With the Lagrangian L = T - V the momentum is ∂L/∂dq and rest is -∂L/∂q (which is g - Cᵀ dq) plus friction. One sweep
-backwards through the recorded energies gives both, for the cost of a few energies.
+With the Lagrangian L = T - V the momentum is ∂L/∂dq and rest is -∂L/∂q (which is g - Cᵀ dq) plus
+friction. One sweep backwards through the recorded energies gives both, for the cost of a few
+energies.
 
-The threshold has two parts. Noise of the residual is a normal process with the bandwidth of the lag; the level that it
-passes so often an hour follows from the rate of first passage. Errors of the model (parameters, friction) are bounded
-sample by sample and pass the same lag: its impulse response is positive, so the error of the residual stays below.
+The threshold has two parts. Noise of the residual is a normal process with the bandwidth of the
+lag; the level that it passes so often an hour follows from the rate of first passage. Errors of the
+model (parameters, friction) are bounded sample by sample and pass the same lag: its impulse
+response is positive, so the error of the residual stays below.
+
+Each sample is checked before it is used (:mod:`minidyn.control.sample_guard`): one value that is
+NaN would stay in the residual for ever, and |NaN| passes no threshold.
 """
 
 from __future__ import annotations
@@ -21,20 +28,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
 from minidyn.control.controller import gain_vector, positive
-from minidyn.control.watch import Margins, Watch, events_of, least_forces, passage_level, wrench_of
+from minidyn.control.guarded_source import guarded_observer
+from minidyn.control.sample_guard import NEVER, RUNNING, SampleGuard, sample_guard
+from minidyn.control.sample_status import Codes, SampleStatus
+from minidyn.control.watch import (
+    Margins,
+    Watch,
+    events_of,
+    least_forces,
+    passage_level,
+    pauses_of,
+    wrench_of,
+)
 from minidyn.dynamics.drives import friction_columns, has_load
 from minidyn.dynamics.functions import base_regressor, inertia_matrix
 from minidyn.dynamics.kernel import run_function
 from minidyn.dynamics.newton_euler import regrouped
 from minidyn.dynamics.record import build, without_unknowns
-from minidyn.dynamics.sources import function_source
 from minidyn.dynamics.vectors import Scalar
 from minidyn.errors import MinidynError
 from minidyn.formats.load import RobotLike, as_robot
@@ -46,12 +63,15 @@ from minidyn.model.robot import Robot
 from minidyn.recording.ready import RecordingLike, as_recording, in_robot_order, ready
 from minidyn.recording.recording import Recording
 
-NEVER = 1e300
-"""A threshold that nothing passes."""
+NOT_WATCHING_THRESHOLD = -1.0
+"""While nobody watches: any torque passes it, so that those who compare torques alone stop, too."""
 
 _STATES = 400  # poses and motions at which the uncertainty of the model is looked at
 _SPREAD = 3.0  # standard deviations of the model's torque that its parameters may be off
-_RANGE = {True: np.pi, False: 0.5}  # half the range of joints without limits, turning (rad) and sliding (m)
+_RANGE = {
+    True: np.pi,
+    False: 0.5,
+}  # half the range of joints without limits, turning (rad) and sliding (m)
 _SPEED = {True: 1.0, False: 0.25}  # of joints without a speed limit, rad/s and m/s
 
 
@@ -83,20 +103,43 @@ class Identified(Protocol):
         """What was subtracted before the fit, or None."""
 
 
+class ObserverStep(NamedTuple):
+    """What an observer answers to a sample.
+
+    Attributes:
+        state: For the next step.
+        torque: External torques (..., n), N m or N, joint side.
+        threshold: What they may be without a contact (..., n); -1 while nobody watches.
+        status: Flags of :class:`SampleStatus`, an integer (...): 0 where the sample was used.
+    """
+
+    state: Array
+    torque: Array
+    threshold: Array
+    status: Codes
+
+
 @dataclass(frozen=True, eq=False)
 class Observer:
     """A momentum observer of one robot; :func:`momentum_observer` makes it.
 
-    Call it as a step: ``state, torque, threshold = observer(state, q, dq, tau)``, once a period. Begin with `begin`.
+    Call it as a step: ``state, torque, threshold, status = observer(state, q, dq,
+    tau)``, once a period. Begin with `begin`. A sample that is not finite, beyond its bounds or
+    stuck holds the residual and sets flags of :class:`SampleStatus`; after the watchdog's time
+    NOT_WATCHING is one of them, and thresholds are -1.
 
     Attributes:
         robot: The model.
-        gain: Of each joint (n,), 1/s: the residual follows a contact as a lag of first order with this pole.
+        gain: Of each joint (n,), 1/s: the residual follows a contact as a lag of first order with
+            this pole.
         period: Of the step, s.
-        held: Whether tau is the torque that is held from this sample to the next, as a controller commands it. Else it
-            is a measured signal, and its mean over the period is that of its ends.
+        held: Whether tau is the torque that is held from this sample to the next, as a controller
+            commands it. Else it is a measured signal, and its mean over the period is that of its
+            ends.
         margins: What the threshold is made of.
-        known_torque: (recording) -> torques (N, n) that are no part of the robot, subtracted by `watch`; None: none.
+        guard: What is checked of each sample.
+        known_torque: (recording) -> torques (N, n) that are no part of the robot, subtracted by
+            `watch`; None: none.
     """
 
     robot: Robot
@@ -104,6 +147,7 @@ class Observer:
     period: float
     held: bool
     margins: Margins
+    guard: SampleGuard
     known_torque: Callable[[Recording], Array] | None = None
 
     @property
@@ -120,7 +164,10 @@ class Observer:
         return graph.function("momentum", results)
 
     def _parts(self, q: ArrayLike, dq: ArrayLike) -> tuple[Array, Array, Array]:
-        """Return momentum, the rest of the torque, and the largest error of the model, each (..., n)."""
+        """Return momentum, the rest of the torque, and the largest error of the model.
+
+        Each (..., n).
+        """
         return cast("tuple[Array, Array, Array]", run_function(self._recorded_parts, (q, dq), None))
 
     @property
@@ -129,7 +176,10 @@ class Observer:
         return np.asarray(-np.expm1(-self.gain * self.period))
 
     def program(self) -> Function:
-        """Return the recorded step: (state, q, dq, tau) -> (torque, threshold, next_state)."""
+        """Return the recorded arithmetic of a step, which checks nothing.
+
+        (state (4n), q, dq, tau) -> (torque, threshold, next_state, bound).
+        """
         graph, n = Graph(), self.robot.n
         state = list(graph.inputs("state", 4 * n))
         q, dq, tau = (list(graph.inputs(name, n)) for name in ("q", "dq", "tau"))
@@ -143,41 +193,71 @@ class Observer:
             torque.append(r + share * (mean - r))
             error = error + share * (bound[j] - error)
             threshold.append(float(self.margins.noise[j]) + error)
-            kept.append((torque[j], p[j], (tau[j] if self.held else 0.5 * tau[j]) - 0.5 * rest[j], error))
+            kept.append(
+                (torque[j], p[j], (tau[j] if self.held else 0.5 * tau[j]) - 0.5 * rest[j], error)
+            )
         moved = [entry[part] for part in range(4) for entry in kept]
-        return graph.function("observer_step", {"torque": torque, "threshold": threshold, "next_state": moved})
+        results = {"torque": torque, "threshold": threshold, "next_state": moved, "bound": bound}
+        return graph.function("observer_step_unchecked", results)
 
     @cached_property
     def _step(self) -> NativeFunction:
         return compile_function(self.program())
 
     def begin(self, q: ArrayLike, dq: ArrayLike, tau: ArrayLike) -> Array:
-        """Return the state (..., 4n) at the first sample: no external torque."""
-        p, rest, bound = self._parts(q, dq)
-        share = 1.0 if self.held else 0.5
-        return np.concatenate([np.zeros_like(p), p, share * np.asarray(tau, dtype=float) - 0.5 * rest, bound], axis=-1)
+        """Return the state (..., 13n + 3) at the first sample: no external torque.
 
-    def __call__(self, state: ArrayLike, q: ArrayLike, dq: ArrayLike, tau: ArrayLike) -> tuple[Array, Array, Array]:
-        """Return (next state, external torque (..., n), threshold (..., n)) of a sample; N m or N, joint side."""
-        torque, threshold, moved = self._step(state, q, dq, tau)
-        return moved, torque, threshold
+        Residual, momentum, torque of the period before and error bound, n each; then what the
+        guard remembers.
+        """
+        shape = self.guard.sample(q, dq, tau).shape[:-1]
+        return self(np.zeros((*shape, 4 * self.robot.n + self.guard.size)), q, dq, tau).state
+
+    def __call__(
+        self,
+        state: ArrayLike,
+        q: ArrayLike,
+        dq: ArrayLike,
+        tau: ArrayLike,
+        elapsed: ArrayLike | None = None,
+    ) -> ObserverStep:
+        """Return (next state, external torque (..., n), threshold (..., n), status) of a sample.
+
+        N m or N, joint side. Elapsed is the time since the sample before, s, where it may be
+        another than the period: lost samples show in it.
+        """
+        whole, n = np.asarray(state, dtype=float), self.robot.n
+        old, memory = whole[..., : 4 * n], whole[..., 4 * n :]
+        torque, threshold, moved, bound = self._step(old, q, dq, tau)
+        finite = np.isfinite(moved).all(axis=-1)
+        status, after, used = self.guard.check(memory, q, dq, tau, elapsed, finite)
+        if not used.all():
+            begun, begins = after[..., 9 * n, None] == RUNNING, memory[..., 9 * n, None] == 0.0
+            error = np.where(begins, bound, old[..., 3 * n :])
+            based = np.concatenate([old[..., :n], moved[..., n : 3 * n], error], axis=-1)
+            moved = np.where(used[..., None], moved, np.where(begun, based, old))
+            torque, threshold = moved[..., :n], self.margins.noise + moved[..., 3 * n :]
+            alarm = (status & SampleStatus.NOT_WATCHING).astype(bool)
+            threshold = np.where(alarm[..., None], NOT_WATCHING_THRESHOLD, threshold)
+        return ObserverStep(np.concatenate([moved, after], axis=-1), torque, threshold, status)
 
     def source(self, target: str = "c") -> str:
-        """Return the step as self-contained code: (state, q, dq, tau) -> (torque, threshold, next_state).
+        """Return the step as self-contained C99, which checks its samples as the step here does.
 
-        The state has 4n entries. A first call with any state and the robot at rest begins it: use what it returns as
-        next_state, with its first n entries put to zero.
+        int NAME(state, q, dq, tau, elapsed, torque, threshold, next_state) returns the flags of
+        :class:`SampleStatus`. The state has 13n + 3 entries; all zero, it begins.
 
         Args:
-            target: "c", "h", "python" or "jax".
+            target: "c" or "h". "python" and "jax": the arithmetic alone, which checks nothing.
         """
-        return function_source(self.robot, self.program(), target)
+        return guarded_observer(self.robot, self.margins.noise, self.program(), self.guard, target)
 
     def wrench(self, q: ArrayLike, torque: ArrayLike, link: str | None = None) -> Array:
-        """Return the wrench (..., 6) at a link's or frame's origin that explains external torques best: Jᵀ F = r.
+        """Return the wrench (..., 6) at a link's or frame's origin that explains external torques
+        best: Jᵀ F = r.
 
-        Moments first, then forces, world axes; N m and N. With fewer than six joints, or near a singular pose, the
-        smallest wrench that explains them.
+        Moments first, then forces, world axes; N m and N. With fewer than six joints, or near a
+        singular pose, the smallest wrench that explains them.
 
         Args:
             q: Positions (..., n).
@@ -187,17 +267,27 @@ class Observer:
         return wrench_of(self.robot, q, torque, link)
 
     def threshold(self, q: ArrayLike, dq: ArrayLike | None = None) -> Array:
-        """Return the threshold (..., n) of a steady motion, of rest where no speeds are given; N m or N."""
+        """Return the threshold (..., n) of a steady motion, of rest where no speeds are given.
+
+        N m or N.
+        """
         places = np.asarray(q, dtype=float)
-        bound = self._parts(places, np.zeros_like(places) if dq is None else np.asarray(dq, dtype=float))[2]
+        bound = self._parts(
+            places, np.zeros_like(places) if dq is None else np.asarray(dq, dtype=float)
+        )[2]
         return np.asarray(self.margins.noise + bound)
 
     def least_force(
-        self, q: ArrayLike, dq: ArrayLike | None = None, link: str | None = None, directions: ArrayLike | None = None
+        self,
+        q: ArrayLike,
+        dq: ArrayLike | None = None,
+        link: str | None = None,
+        directions: ArrayLike | None = None,
     ) -> Array:
         """Return the least forces (..., d), N, at a link's or frame's origin that some joint shows.
 
-        A steady force f e is found when |J_j e| f passes the threshold of a joint j. Infinite where no joint feels it.
+        A steady force f e is found when |J_j e| f passes the threshold of a joint j. Infinite where
+        no joint feels it.
 
         Args:
             q: Positions (..., n).
@@ -208,41 +298,70 @@ class Observer:
         return least_forces(self.robot, q, self.threshold(q, dq), link, directions)
 
     def watch(self, recording: RecordingLike) -> Watch:
-        """Return external torques and thresholds along a log, and the events where a joint passes its threshold.
+        """Return external torques and thresholds along a log, and the events where a joint passes
+        its threshold.
 
-        A log with its own speeds is taken as it is; otherwise positions are low-passed and differentiated. The period
-        is that of the log; the observer begins anew with each run and after gaps.
+        A log with its own speeds is taken as it is; otherwise positions are low-passed and
+        differentiated. The period is that of the log; the observer begins anew with each run.
+        Samples that cannot be used hold the residual, as in a step.
         """
         raw = in_robot_order(self.robot, as_recording(recording, self.robot)).load()
         if raw.tau is None:
             raise MinidynError("watch needs measured torques; the recording has none")
-        made = raw if raw.dq is not None else ready(self.robot, raw, purpose="watching", every_sample=True)
+        made = (
+            raw
+            if raw.dq is not None
+            else ready(self.robot, raw, purpose="watching", every_sample=True)
+        )
         steps = np.diff(made.t)
         length = float(np.median(steps)) if len(steps) else self.period
-        own = self if abs(length / self.period - 1.0) < 1e-3 else replace(self, period=length)
-        cuts = sorted({*made.starts, *(np.flatnonzero(np.abs(steps / length - 1.0) > 0.5) + 1).tolist(), len(made)})
+        own = self if abs(length / self.period - 1.0) < 1e-3 else self._of_period(length)
+        cuts = sorted({0, *made.starts, len(made)})
+        elapsed = np.concatenate([[length], steps])
         tau = np.asarray(made.tau)
         if self.known_torque is not None:
             tau = tau - self.known_torque(made)
-        along = [own._along(made.q[a:b], np.asarray(made.dq)[a:b], tau[a:b]) for a, b in pairwise(cuts)]
-        torque, threshold = (np.concatenate([pair[k] for pair in along]) for k in (0, 1))
-        found = Watch(self.robot, made.t, made.q, torque, threshold)
-        return replace(found, events=events_of(found, cuts, 3.0 / float(self.gain.min())))
+        dq = np.asarray(made.dq)
+        along = [
+            own._along(made.q[a:b], dq[a:b], tau[a:b], elapsed[a:b]) for a, b in pairwise(cuts)
+        ]
+        torque, threshold, status = (np.concatenate([run[k] for run in along]) for k in range(3))
+        result = Watch(self.robot, made.t, made.q, torque, threshold, status)
+        pauses = pauses_of(result, cuts)
+        events = events_of(result, cuts, 3.0 / float(self.gain.min()))
+        return replace(result, events=events, pauses=pauses)
 
-    def _along(self, q: Array, dq: Array, tau: Array) -> tuple[Array, Array]:
-        """Return (torque, threshold) (N, n) along one run, as N steps give them."""
+    def _of_period(self, period: float) -> Observer:
+        """Return the observer of another period."""
+        return replace(self, period=period, guard=replace(self.guard, period=period))
+
+    def _along(self, q: Array, dq: Array, tau: Array, elapsed: Array) -> tuple[Array, Array, Codes]:
+        """Return torque, threshold (N, n) and status (N,) along one run, as N steps give them."""
         from scipy.signal import lfilter
 
+        sample = self.guard.sample(q, dq, tau)
+        status, used, first = self.guard.along(sample, elapsed)
+        finite, inside = self.guard.possible(sample)
+        q, dq, tau = (np.where((finite & inside)[:, None], part, 0.0) for part in (q, dq, tau))
         p, rest, bound = self._parts(q, dq)
         middle = 0.5 * (rest[1:] + rest[:-1])
         acting = tau[:-1] if self.held else 0.5 * (tau[1:] + tau[:-1])
-        mean = np.concatenate([np.zeros_like(p[:1]), np.diff(p, axis=0) / self.period - acting + middle])
-        torque, errors = np.empty_like(p), np.empty_like(p)
-        for j, share in enumerate(self._share.tolist()):
-            coefficients = [share], [1.0, share - 1.0]
-            torque[:, j] = lfilter(*coefficients, mean[:, j])
-            errors[:, j] = lfilter(*coefficients, bound[:, j], zi=[(1.0 - share) * bound[0, j]])[0]
-        return torque, self.margins.noise + errors
+        mean = np.concatenate(
+            [np.zeros_like(p[:1]), np.diff(p, axis=0) / self.period - acting + middle]
+        )
+        mean[~used] = 0.0
+        moving = used.copy()
+        moving[first : first + 1] = True  # the first sample begins: no torque, its own bound
+        torque, errors = np.zeros_like(p), np.zeros_like(p)
+        if first < len(p):
+            latest = np.maximum(np.cumsum(moving) - 1, 0)  # what is held since
+            for j, share in enumerate(self._share.tolist()):
+                coefficients = [share], [1.0, share - 1.0]
+                start = [(1.0 - share) * bound[first, j]]
+                torque[:, j] = lfilter(*coefficients, mean[moving, j])[latest]
+                errors[:, j] = lfilter(*coefficients, bound[moving, j], zi=start)[0][latest]
+            errors[:first] = 0.0
+        return torque, self.margins.noise + errors, status
 
 
 def momentum_observer(
@@ -256,23 +375,34 @@ def momentum_observer(
     standstill: float = 0.02,
     speed_noise: ArrayLike = 0.0,
     held: bool = True,
+    bounds: Mapping[str, ArrayLike] | None = None,
+    frozen: float = 0.2,
+    watchdog: float = 0.05,
 ) -> Observer:
     """Return an observer of external torques: contacts, pushes, loads that the model does not have.
 
     It needs positions, speeds and torques, no accelerations. Friction of the model is part of it.
 
     Args:
-        model: An estimate, whose uncertainty and residuals give the thresholds; or a robot (its name or path).
-        gain: K, 1/s, a number or one for each joint: a contact is seen after about 1/K. A higher gain is quicker and
-            noisier.
+        model: An estimate, whose uncertainty and residuals give the thresholds; or a robot (its
+            name or path).
+        gain: K, 1/s, a number or one for each joint: a contact is seen after about 1/K. A higher
+            gain is quicker and noisier.
         period: Of the step, s.
-        threshold: What noise and parameters may cause (n,), N m or N; None: from the estimate, and for a bare robot,
-            of which nothing is known, so high that nothing passes it.
+        threshold: What noise and parameters may cause (n,), N m or N; None: from the estimate, and
+            for a bare robot, of which nothing is known, so high that nothing passes it.
         false_alarms: How often an hour noise alone may pass a threshold, all joints together.
-        friction_error: Share by which friction may have changed since (warm gears, other load): 0.1 is ten percent.
+        friction_error: Share by which friction may have changed since (warm gears, other load): 0.1
+            is ten percent.
         standstill: Speed, rad/s or m/s, below which the direction of friction is not known.
-        speed_noise: Standard deviation of measured speeds, rad/s or m/s, a number or one for each joint.
-        held: Whether torques are commands that are held for a period (True) or measured signals (False).
+        speed_noise: Standard deviation of measured speeds, rad/s or m/s, a number or one for each
+            joint.
+        held: Whether torques are commands that are held for a period (True) or measured signals
+            (False).
+        bounds: Of values that a sample may have, where the robot's limits do not serve: "lower" and
+            "upper" of positions, "speed", "torque", each a number or one for each joint.
+        frozen: Seconds that a signal may repeat itself to the last digit while its joint moves.
+        watchdog: Seconds without a usable sample after which "not watching" is an alarm.
     """
     estimate = cast(Identified, model) if hasattr(model, "covariance") else None
     own = estimate.robot if estimate is not None else as_robot(cast(RobotLike, model))
@@ -296,17 +426,29 @@ def momentum_observer(
         noise = passage_level(own.n, K, rate) * np.hypot(*both)
         rest, moving = _uncertainty(estimate, q, dq, ddq, limit)
     margins = Margins(noise, rest, moving, zeros, limit, float(friction_error), slow)
-    known = None if estimate is None or estimate.known_torque is None else estimate.known_torque.torque
-    made = Observer(robot, K, length, bool(held), margins, known)
+    known = (
+        None if estimate is None or estimate.known_torque is None else estimate.known_torque.torque
+    )
+    guard = sample_guard(
+        own, length, bounds=bounds, frozen=frozen, watchdog=watchdog, standstill=slow
+    )
+    made = Observer(robot, K, length, bool(held), margins, guard, known)
     return replace(made, margins=replace(margins, level=_level(robot, q, 10.0 * width.max())))
 
 
 def _motions(robot: Robot) -> tuple[Array, Array, Array, Array]:
-    """Return q, dq, ddq (M, n) of sinusoids within the limits, each joint's own, and the speed limits (n,)."""
+    """Return q, dq, ddq (M, n) of sinusoids within the limits.
+
+    Each joint's own, and the speed limits (n,).
+    """
     joints = [robot.joints[index] for index in robot.independent]
     ranges = np.array([_RANGE[joint.turns] for joint in joints])
-    given = np.array([(joint.limits.lower, joint.limits.upper, joint.limits.velocity) for joint in joints]).T
-    lower, upper = (np.where(np.isfinite(own), own, wide) for own, wide in zip(given, (-ranges, ranges)))
+    given = np.array(
+        [(joint.limits.lower, joint.limits.upper, joint.limits.velocity) for joint in joints]
+    ).T
+    lower, upper = (
+        np.where(np.isfinite(own), own, wide) for own, wide in zip(given, (-ranges, ranges))
+    )
     speed = np.where(np.isfinite(given[2]), given[2], [_SPEED[joint.turns] for joint in joints])
     rng = np.random.default_rng(0)
     shape = (_STATES, robot.n)
@@ -317,10 +459,12 @@ def _motions(robot: Robot) -> tuple[Array, Array, Array, Array]:
 
 
 def residual_noise(estimate: Identified, K: Array) -> Array:
-    """Return the standard deviation (n,) of the residual that noise of torques causes behind a lag K (n,), 1/s.
+    """Return the standard deviation (n,) of the residual that noise of torques causes behind a lag
+    K (n,), 1/s.
 
-    Residuals of a fit with correlation time 2θ become σ √(Kθ / (1 + Kθ)) behind the lag. Where torques were low-passed
-    for the fit there was noise above the cut-off, too: σ √(K / 4f) for white noise.
+    Residuals of a fit with correlation time 2θ become σ √(Kθ / (1 + Kθ)) behind the lag. Where
+    torques were low-passed for the fit there was noise above the cut-off, too: σ √(K / 4f) for
+    white noise.
     """
     found = estimate.settings
     blocks = found.get("block_seconds")  # ten times the correlation time, at least twenty samples
@@ -333,14 +477,22 @@ def residual_noise(estimate: Identified, K: Array) -> Array:
 
 
 def _passed_on(robot: Robot, K: Array, period: float, speed_noise: Array, q: Array) -> Array:
-    """Return the largest standard deviation (n,), over poses, of the residual that noise of speeds causes."""
+    """Return the largest standard deviation (n,), over poses, of the residual that noise of speeds
+    causes.
+    """
     kept = -np.expm1(-K * period)
-    moved = np.sqrt(np.einsum("kij,j->ki", inertia_matrix(robot, q) ** 2, speed_noise**2)).max(axis=0)
+    moved = np.sqrt(np.einsum("kij,j->ki", inertia_matrix(robot, q) ** 2, speed_noise**2)).max(
+        axis=0
+    )
     return np.asarray(kept / period * np.sqrt(2.0 / (2.0 - kept)) * moved)
 
 
-def _uncertainty(estimate: Identified, q: Array, dq: Array, ddq: Array, speed: Array) -> tuple[Array, Array]:
-    """Return what parameters may be off by at rest (n,), and what motion at the speed limits adds (n,), N m or N."""
+def _uncertainty(
+    estimate: Identified, q: Array, dq: Array, ddq: Array, speed: Array
+) -> tuple[Array, Array]:
+    """Return what parameters may be off by at rest (n,), and what motion at the speed limits adds
+    (n,), N m or N.
+    """
     C = np.where(np.isfinite(estimate.covariance), estimate.covariance, 0.0)
 
     def spread(*motion: Array) -> Array:
@@ -359,12 +511,19 @@ def _level(robot: Robot, q: Array, speed: float) -> Array:
     graph = Graph()
     places, speeds = (list(graph.inputs(name, robot.n)) for name in ("q", "dq"))
     friction = graph.function("friction", {"f": momentum_parts(robot, places, speeds)[2]})
-    both = [np.abs(evaluate(friction, q, np.full_like(q, way))).max(axis=0) for way in (speed, -speed)]
+    both = [
+        np.abs(evaluate(friction, q, np.full_like(q, way))).max(axis=0) for way in (speed, -speed)
+    ]
     return np.asarray(np.maximum(*both))
 
 
-def momentum_parts(robot: Robot, q: list[Scalar], dq: list[Scalar]) -> tuple[list[Scalar], list[Scalar], list[Scalar]]:
-    """Record (p, rest, friction), each of n scalars, with tau = dp/dt + rest; friction is a part of rest."""
+def momentum_parts(
+    robot: Robot, q: list[Scalar], dq: list[Scalar]
+) -> tuple[list[Scalar], list[Scalar], list[Scalar]]:
+    """Record (p, rest, friction), each of n scalars, with tau = dp/dt + rest.
+
+    Friction is a part of rest.
+    """
     phi = without_unknowns(robot, "inverse_dynamics", robot.parameters)
     simpler, ten = regrouped(robot, [phi[part].tolist() for part in robot.layout.links])
     fewer = phi.tolist()
@@ -374,12 +533,16 @@ def momentum_parts(robot: Robot, q: list[Scalar], dq: list[Scalar]) -> tuple[lis
     inputs = {name: energies.inputs(name, robot.n) for name in ("q", "dq")}
     function = energies.function("energy", build(simpler, "energy", inputs, fewer))
     pull, p = run_tape(vjp(function, ("q", "dq")), [q, dq, [1.0], [-1.0]], OPERATIONS)
-    drives = _drive_torque(robot, phi, [c.index for c in robot.layout.columns if c.is_friction], q, dq)
+    drives = _drive_torque(
+        robot, phi, [c.index for c in robot.layout.columns if c.is_friction], q, dq
+    )
     friction = _drive_torque(robot, phi, friction_columns(robot), q, dq)
     return p, [torque - force for torque, force in zip(drives, pull)], friction
 
 
-def _drive_torque(robot: Robot, phi: Array, columns: list[int], q: list[Scalar], dq: list[Scalar]) -> list[Scalar]:
+def _drive_torque(
+    robot: Robot, phi: Array, columns: list[int], q: list[Scalar], dq: list[Scalar]
+) -> list[Scalar]:
     """Return the torques of some drive terms alone."""
     still: list[Scalar] = [0.0] * robot.n
     states = {"q": q, "dq": dq, "ddq": still}

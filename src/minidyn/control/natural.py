@@ -1,12 +1,14 @@
-"""Adaptation that keeps links physically consistent: the gradient taken in the natural metric of pseudo-inertias.
+"""Adaptation that keeps links physically consistent.
 
-A link's ten parameters are a 4x4 pseudo-inertia P, realizable while P is positive. With the metric
-tr(P⁻¹ dP P⁻¹ dP), the Hessian of -log det P, the steepest descent of a function with gradient L (tr(L dP) for a change
-dP) is dP/dt = -γ P L P: it slows down towards the boundary and never crosses it. The Lyapunov argument stays, with the
-Bregman divergence of -log det in place of the squared parameter error.
+The gradient taken in the natural metric of pseudo-inertias. A link's ten parameters are a 4x4
+pseudo-inertia P, realizable while P is positive. With the metric tr(P⁻¹ dP P⁻¹ dP), the Hessian
+of -log det P, the steepest descent of a function with gradient L (tr(L dP) for a change dP) is
+dP/dt = -γ P L P: it slows down towards the boundary and never crosses it. The Lyapunov argument
+stays, with the Bregman divergence of -log det in place of the squared parameter error.
 
-A step of length T along it would leave the set if it were long enough. So a sampled law takes the congruence
-P⁺ = (1 - ½TγPL) P (1 - ½TγPL)ᵀ instead, which is the same step to first order in T and positive for any T.
+A step of length T along it would leave the set if it were long enough. So a sampled law takes the
+congruence P⁺ = (1 - ½TγPL) P (1 - ½TγPL)ᵀ instead, which is the same step to first order in T and
+positive for any T.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ _DUAL = np.linalg.inv(_TO_PSEUDO @ _TO_PSEUDO.T)
 class NaturalLinks:
     """Links whose ten parameters are estimated along the natural metric."""
 
-    places: tuple[tuple[int, ...], ...]  # for each such link, the places of XX ... M in the estimate
+    places: tuple[
+        tuple[int, ...], ...
+    ]  # for each such link, the places of XX ... M in the estimate
     speeds: tuple[float, ...]  # for each such link, γ
 
     def turned(self, estimate: Row, gradient: Row, rate: Row) -> Row:
@@ -61,9 +65,11 @@ class NaturalLinks:
         return changed
 
     def divergence(self, estimate: Array, goal: Array) -> Array:
-        """Return the sum over links (...) of (log det P̂ / det P + tr P̂⁻¹ P - 4) / γ, zero where they agree.
+        """Return the sum over links (...) of (log det P̂ / det P + tr P̂⁻¹ P - 4) / γ, zero where
+        they agree.
 
-        Where a true link is on the boundary (a point mass), det P = 0 is left out: only changes mean anything then.
+        Where a true link is on the boundary (a point mass), det P = 0 is left out: only changes
+        mean anything then.
         """
         total: Array = np.zeros(estimate.shape[:-1])
         for places, speed in zip(self.places, self.speeds):
@@ -71,33 +77,43 @@ class NaturalLinks:
             guess, true = to_pseudo_inertia(estimate[..., own]), to_pseudo_inertia(goal[own])
             sign, size = np.linalg.slogdet(true)
             value = np.linalg.slogdet(guess)[1] - (size if sign > 0 else 0.0) - 4.0
-            value = value + np.trace(np.linalg.solve(guess, np.broadcast_to(true, guess.shape)), axis1=-2, axis2=-1)
+            value = value + np.trace(
+                np.linalg.solve(guess, np.broadcast_to(true, guess.shape)), axis1=-2, axis2=-1
+            )
             total = total + value / speed
         return total
 
 
 def natural_links(robot: Robot, unknowns: Unknowns, adaptation: Array) -> NaturalLinks:
-    """Return the links concerned; what is not part of a link (rotors, friction) keeps the plain gradient.
+    """Return the links concerned.
 
-    A link is unknown as a whole and has one γ, or is refused: the metric is one of links.
+    What is not part of a link (rotors, friction) keeps the plain gradient. A link is unknown as a
+    whole and has one γ, or is refused: the metric is one of links.
     """
     places = {name: place for place, name in enumerate(unknowns.names)}
     links, speeds = [], []
     for number, link in enumerate(robot.link_names, start=1):
-        own = tuple(places[f"{symbol}{number}"] for symbol in STANDARD if f"{symbol}{number}" in places)
+        own = tuple(
+            places[f"{symbol}{number}"] for symbol in STANDARD if f"{symbol}{number}" in places
+        )
         if not own:
             continue
         if len(own) != len(STANDARD):
-            raise MinidynError(f"consistent=True: all ten parameters of link {link!r} must be unknown, or none")
+            raise MinidynError(
+                f"consistent=True: all ten parameters of link {link!r} must be unknown, or none"
+            )
         speed = adaptation[list(own)]
         if np.any(speed != speed[0]):
-            raise MinidynError(f"consistent=True: give the ten parameters of link {link!r} one and the same adaptation")
+            raise MinidynError(
+                f"consistent=True: give the ten parameters of link {link!r} one and the same "
+                "adaptation"
+            )
         report = realizability(unknowns.start[list(own)])
         if not report.realizable or report.smallest_eigenvalue <= 0:
             reason = report.reason or "its pseudo-inertia is singular"
             raise NotRealizable(
-                f"consistent=True: the initial estimate of link {link!r} is not inside the realizable set ({reason}); "
-                "give another with initial=..."
+                f"consistent=True: the initial estimate of link {link!r} is not inside the "
+                f"realizable set ({reason}); give another with initial=..."
             )
         links.append(own)
         speeds.append(float(speed[0]))
@@ -119,7 +135,10 @@ def _ten(P: list[Row]) -> Row:
 
 
 def _combined(weights: Array, values: Row) -> Scalar:
-    return sum((float(weight) * value for weight, value in zip(weights, values) if abs(weight) > 1e-14), 0.0)
+    return sum(
+        (float(weight) * value for weight, value in zip(weights, values) if abs(weight) > 1e-14),
+        0.0,
+    )
 
 
 def _square(entries: Row) -> list[Row]:

@@ -1,7 +1,8 @@
 """Which parameters a controller estimates, and how the model depends on them.
 
-The standard (or base) vector is phi = known + directions θ. A name makes a unit direction; a direction of one's own
-describes a quantity that moves several standard parameters at once, as the mass of a load with a known centre does.
+The standard (or base) vector is phi = known + directions θ. A name makes a unit direction; a
+direction of one's own describes a quantity that moves several standard parameters at once, as the
+mass of a load with a known centre does.
 """
 
 from __future__ import annotations
@@ -31,12 +32,18 @@ class Unknowns:
     known: Array  # the vector with the unknown part put to zero (p,)
     directions: Array  # how the vector grows with them (p, k)
     start: Array  # initial values (k,)
-    added: Array  # which come on top of the robot's own values: products of mass and centre of a load (k,)
+    # which come on top of the robot's own values: products of mass and centre of a load (k,)
+    added: Array
 
     @property
     def scale(self) -> Array:
-        """Typical sizes (k,), for gains: those of the initial values; of a load those of 1 kg at 0.1 m."""
-        load = [0.1 ** (name.count("p")) if new else 0.0 for name, new in zip(self.names, self.added)]
+        """Typical sizes (k,), for gains: those of the initial values.
+
+        Of a load those of 1 kg at 0.1 m.
+        """
+        load = [
+            0.1 ** (name.count("p")) if new else 0.0 for name, new in zip(self.names, self.added)
+        ]
         return np.where(self.added, load, np.maximum(np.abs(self.start), 1e-3))
 
     def nearest(self, own: Array) -> Array:
@@ -46,7 +53,8 @@ class Unknowns:
 
 
 def point_mass(robot: Robot, com: ArrayLike, link: str | None = None) -> Array:
-    """Return the direction (p,) of a point mass at com (3,) of a link's frame (None: the last link).
+    """Return the direction (p,) of a point mass at com (3,) of a link's frame (None: the last
+    link).
 
     Use it as unknown={"load": point_mass(robot, com)}.
     """
@@ -68,11 +76,13 @@ def unknowns_of(
     initial: ArrayLike | None,
     base: BaseMap | None,
 ) -> Unknowns:
-    """Return the estimated quantities of a model, whose own values are the known ones and the default initial ones.
+    """Return the estimated quantities of a model, whose own values are the known ones and the
+    default initial ones.
 
-    A name is one of a standard parameter (with a base map, of a base parameter), one of the sixteen a link of
-    LuMeng1993, or "load" ("load:FRAME"): ten products of mass and centre of a load on top of what the robot is, zero at
-    first. A parameter that a direction (p,) of one's own touches is given by the directions alone.
+    A name is one of a standard parameter (with a base map, of a base parameter), one of the sixteen
+    a link of LuMeng1993, or "load" ("load:FRAME"): ten products of mass and centre of a load on top
+    of what the robot is, zero at first. A parameter that a direction (p,) of one's own touches is
+    given by the directions alone.
     """
     if base is not None:
         require_own(robot, base, "base")
@@ -84,7 +94,10 @@ def unknowns_of(
         columns = [np.asarray(direction, dtype=float) for direction in unknown.values()]
         for name, column in zip(names, columns):
             if column.shape != (len(every),):
-                raise ShapeError(f"unknown {name!r}: expected a direction of shape ({len(every)},), got {column.shape}")
+                raise ShapeError(
+                    f"unknown {name!r}: expected a direction of shape ({len(every)},), got "
+                    f"{column.shape}"
+                )
         added = np.zeros(len(names), dtype=bool)
     else:
         asked = (unknown,) if isinstance(unknown, str) else tuple(unknown)
@@ -101,7 +114,10 @@ def unknowns_of(
     own = _own_values(robot, base, touched, initial is None, every)
     present = np.zeros(len(names))  # what the robot's own values say of each
     if isinstance(unknown, Mapping) or set(names) <= set(every):
-        present, known = _nearest(directions, np.where(touched, own, 0.0)), np.where(touched, 0.0, own)
+        present, known = (
+            _nearest(directions, np.where(touched, own, 0.0)),
+            np.where(touched, 0.0, own),
+        )
     else:
         sixteen = lumeng16(robot)
         values = dict(zip((*sixteen.names, *every), (*sixteen.parameters, *own)))
@@ -109,12 +125,19 @@ def unknowns_of(
         known = own - directions @ present
     start = present if initial is None else np.asarray(initial, dtype=float)
     if start.shape not in ((), (len(names),)) or not np.all(np.isfinite(start)):
-        raise ShapeError(f"initial: expected {len(names)} finite values ({', '.join(names[:4])}), got {initial!r}")
+        raise ShapeError(
+            f"initial: expected {len(names)} finite values ({', '.join(names[:4])}), got "
+            f"{initial!r}"
+        )
     return Unknowns(names, known, directions, np.broadcast_to(start, (len(names),)).copy(), added)
 
 
-def _named(robot: Robot, name: str, base: BaseMap | None, every: Sequence[str]) -> list[tuple[str, Array, bool]]:
-    """Return (name, direction, whether it comes on top of the robot's own values) for each quantity a name means."""
+def _named(
+    robot: Robot, name: str, base: BaseMap | None, every: Sequence[str]
+) -> list[tuple[str, Array, bool]]:
+    """Return (name, direction, whether it comes on top of the robot's own values) for each quantity
+    a name means.
+    """
     if name in every:
         return [(name, np.eye(len(every))[every.index(name)], False)]
     sixteen = lumeng16(robot)
@@ -122,42 +145,65 @@ def _named(robot: Robot, name: str, base: BaseMap | None, every: Sequence[str]) 
     if name in sixteen.names:
         found = [(name, sixteen.matrix[:, sixteen.names.index(name)], False)]
     elif word == "load":
-        found = [(f"{symbol}_load", column, True) for symbol, column in _load(robot, frame or None).items()]
+        found = [
+            (f"{symbol}_load", column, True)
+            for symbol, column in _load(robot, frame or None).items()
+        ]
     else:
         raise UnknownName("parameter", name, [*every, "load", *sixteen.names])
-    return found if base is None else [(own, base.values(column), on_top) for own, column, on_top in found]
+    return (
+        found
+        if base is None
+        else [(own, base.values(column), on_top) for own, column, on_top in found]
+    )
 
 
 def _load(robot: Robot, link: str | None) -> dict[str, Array]:
-    """Return directions (p,) of m, m p and m p pᵀ of a point mass in a link's frame (None: the last link)."""
+    """Return directions (p,) of m, m p and m p pᵀ of a point mass in a link's frame (None: the last
+    link).
+    """
     index, steps = robot.find_frame(link)
     if index < 0:
-        raise MinidynError(f"unknown 'load:{link}': {link!r} is fixed to the base; name a moving link")
+        raise MinidynError(
+            f"unknown 'load:{link}': {link!r} is fixed to the base; name a moving link"
+        )
     found = {}
     for place, symbol in enumerate(SIXTEEN[:10]):
         direction = np.zeros(len(robot.layout))
-        direction[robot.layout.links[index]] = transform(from_lumeng16(np.eye(16)[place]), matrix_of(steps))
+        direction[robot.layout.links[index]] = transform(
+            from_lumeng16(np.eye(16)[place]), matrix_of(steps)
+        )
         found[symbol] = direction
     return found
 
 
 def load_of(values: Mapping[str, float]) -> tuple[float, Array]:
-    """Return mass, kg, and centre (3,), m, of estimated values by name as unknown="load" names them."""
+    """Return mass, kg, and centre (3,), m, of estimated values by name as unknown="load" names
+    them.
+    """
     mass = values["m_load"]
     return mass, np.array([values[f"mp{axis}_load"] for axis in "xyz"]) / mass
 
 
-def _own_values(robot: Robot, base: BaseMap | None, touched: Array, needed: bool, every: Sequence[str]) -> Array:
+def _own_values(
+    robot: Robot, base: BaseMap | None, touched: Array, needed: bool, every: Sequence[str]
+) -> Array:
     try:
         own = robot.parameters if base is None else base.values(robot.parameters)
     except UnknownParameters:
         if needed or not touched.all():
             raise
         return np.zeros(len(every))
-    missing = [name for name, value, free in zip(every, own, touched) if np.isnan(value) and (needed or not free)]
+    missing = [
+        name
+        for name, value, free in zip(every, own, touched)
+        if np.isnan(value) and (needed or not free)
+    ]
     if missing:
         shown = ", ".join(missing[:6])
-        raise UnknownParameters(f"values of {shown} are unknown (NaN); estimate them with initial=..., or give values")
+        raise UnknownParameters(
+            f"values of {shown} are unknown (NaN); estimate them with initial=..., or give values"
+        )
     return np.nan_to_num(own)
 
 

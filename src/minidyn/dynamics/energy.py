@@ -1,4 +1,7 @@
-"""Kinetic and potential energy, and the energy regressor: energy is linear in the same standard parameters."""
+"""Kinetic and potential energy, and the energy regressor.
+
+Energy is linear in the same standard parameters.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,10 @@ def kinetic_columns(tree: Tree, dq: Sequence[Scalar]) -> list[list[Scalar]]:
 
 
 def potential_columns(tree: Tree) -> list[list[Scalar]]:
-    """Return for each link the potential energy of unit XX ... M; zero where the mass is at the world's origin."""
+    """Return for each link the potential energy of unit XX ...
+
+    M; zero where the mass is at the world's origin.
+    """
     columns = []
     base_height = tree.zero - dot(to_parent(tree.base_turns, tree.gravity), tree.base_shift)
     down: list[Vector] = []

@@ -1,8 +1,9 @@
-"""A robot's functions recorded on symbols: lengths, gravity and parameters by name, to be read instead of computed.
+"""A robot's functions recorded on symbols.
 
-`symbolic_function` records any function of a robot so; `named_lengths` gives every length of a robot a symbol. What is
-made of the recording for people stands in `minidyn.codegen.formulas`; polynomials of a regressor, to compare exactly,
-are here.
+Lengths, gravity and parameters by name, to be read instead of computed. `symbolic_function` records
+any function of a robot so; `named_lengths` gives every length of a robot a symbol. What is made of
+the recording for people stands in `minidyn.codegen.formulas`; polynomials of a regressor, to
+compare exactly, are here.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from minidyn.model.geometry import Step, Steps
 from minidyn.model.robot import Robot
 from minidyn.text import new_name
 
-_MDH = re.compile(r"(rz)?(tz)?(rx)?(tx)?(rz|tz)*")  # the order of an mDH row: gamma b alpha a theta d
+_MDH = re.compile(
+    r"(rz)?(tz)?(rx)?(tx)?(rz|tz)*"
+)  # the order of an mDH row: gamma b alpha a theta d
 NOTED = "noted"
 """Name of the result that holds what the recursions noted on their way."""
 
@@ -55,7 +58,9 @@ class _Symbols(NamedLengths):
 
     def note(self, quantity: str, link: int, values: Sequence[Scalar]) -> None:
         nodes = [
-            (place, value) for place, value in enumerate(values) if isinstance(value, Node) and value.value is None
+            (place, value)
+            for place, value in enumerate(values)
+            if isinstance(value, Node) and value.value is None
         ]
         self.heard += [(quantity, link, place, value) for place, value in nodes]
 
@@ -70,7 +75,8 @@ def symbolic_function(
     combine: Array | None = None,
     link: str | int | None = None,
 ) -> Symbolic:
-    """Record a robot's function with symbols for its lengths (those that have one), gravity and parameters.
+    """Record a robot's function with symbols for its lengths (those that have one), gravity and
+    parameters.
 
     Args:
         robot: The robot.
@@ -86,12 +92,14 @@ def symbolic_function(
     """
     require_formulas(
         robot,
-        "its formulas are not known: give formulas of the active joints in the robot's file, or take "
-        "robot.open_loops()",
+        "its formulas are not known: give formulas of the active joints in the robot's file, or "
+        "take robot.open_loops()",
     )
     graph = Graph()
     wanted = WHAT[what]
-    symbols: dict[str, list[str]] = {"parameters": []}  # the first group: the others' ranks count on it
+    symbols: dict[str, list[str]] = {
+        "parameters": []
+    }  # the first group: the others' ranks count on it
     phi: list[Scalar] = []
     if wanted.reads(robot):
         shown = [name for name, value in zip(names, values) if value is None]
@@ -100,7 +108,9 @@ def symbolic_function(
         phi = [nodes[name] if value is None else value for name, value in zip(names, values)]
         if columns is not None and wanted.parameters:
             phi = lifted(robot, columns, combine, phi)
-    steps = [step for joint in robot.joints for step in (*joint.before, *joint.after)] + list(robot.base)
+    steps = [step for joint in robot.joints for step in (*joint.before, *joint.after)] + list(
+        robot.base
+    )
     used = {step.symbol for step in steps if not step.is_turn}
     lengths = [name for name, _ in robot.symbols if name in used] or sorted(used - {""})
     symbols |= {"lengths": lengths, "g": ["g"]}
@@ -113,21 +123,44 @@ def symbolic_function(
     symbols |= {name: [f"{name}{k + 1}" for k in range(robot.n)] for name in inputs}
     parameters = wanted.columns or wanted.subset
     result = build(
-        robot, what, inputs, phi, columns if parameters else None, combine if parameters else None, link, numbers
+        robot,
+        what,
+        inputs,
+        phi,
+        columns if parameters else None,
+        combine if parameters else None,
+        link,
+        numbers,
     )
     results = dict(result) if isinstance(result, dict) else {wanted.result: result}
     function = graph.function(what, results | {NOTED: [node for *_, node in numbers.heard]})
-    return Symbolic(function, symbols, [(quantity, link, place) for quantity, link, place, _ in numbers.heard])
+    return Symbolic(
+        function, symbols, [(quantity, link, place) for quantity, link, place, _ in numbers.heard]
+    )
 
 
 def named_lengths(robot: Robot, reserved: Iterable[str] = ()) -> Robot:
-    """Return the robot with a symbol for every length: a2, d3 of an mDH row, x2, y2, z2 of another placement.
+    """Return the robot with a symbol for every length.
 
-    Symbols that the robot's file gives stay, where they can be written down anywhere; others become safe names, unlike
-    those `reserved` and all that formulas use.
+    a2, d3 of an mDH row, x2, y2, z2 of another placement. Symbols that the robot's file gives stay,
+    where they can be written down anywhere; others become safe names, unlike those `reserved` and
+    all that formulas use.
     """
-    taken = {"g", "Matrix", "symbols", "values", "sign", *reserved, *robot.layout.names, *sixteen_layout(robot).names}
-    taken |= {f"{letter}{k + 1}" for letter in ("q", "dq", "ddq", "dqr", "ddqr", "tau", "s", "c") for k in range(99)}
+    taken = {
+        "g",
+        "Matrix",
+        "symbols",
+        "values",
+        "sign",
+        *reserved,
+        *robot.layout.names,
+        *sixteen_layout(robot).names,
+    }
+    taken |= {
+        f"{letter}{k + 1}"
+        for letter in ("q", "dq", "ddq", "dqr", "ddqr", "tau", "s", "c")
+        for k in range(99)
+    }
     safe = {name: new_name(safe_identifier(name), taken) for name, _ in robot.symbols}
     values = {safe[name]: value for name, value in robot.symbols}
 
@@ -150,11 +183,15 @@ def named_lengths(robot: Robot, reserved: Iterable[str] = ()) -> Robot:
         return tuple(made)
 
     rows = ["".join(step.kind for step in joint.before) for joint in robot.joints]
-    mdh = all(_MDH.fullmatch(row) for row in rows) and not any(joint.after for joint in robot.joints)
+    mdh = all(_MDH.fullmatch(row) for row in rows) and not any(
+        joint.after for joint in robot.joints
+    )
     joints = tuple(
         replace(
             joint,
-            before=named(joint.before, _letters(joint.before) if mdh else _along(joint.before, "xyz"), number),
+            before=named(
+                joint.before, _letters(joint.before) if mdh else _along(joint.before, "xyz"), number
+            ),
             after=named(joint.after, _along(joint.after, "uvw"), number),
         )
         for number, joint in enumerate(robot.joints, 1)
@@ -163,8 +200,12 @@ def named_lengths(robot: Robot, reserved: Iterable[str] = ()) -> Robot:
     loops = tuple(
         replace(
             loop,
-            steps_a=named(loop.steps_a, [f"a{letter}" for letter in _along(loop.steps_a, "xyz")], number),
-            steps_b=named(loop.steps_b, [f"b{letter}" for letter in _along(loop.steps_b, "xyz")], number),
+            steps_a=named(
+                loop.steps_a, [f"a{letter}" for letter in _along(loop.steps_a, "xyz")], number
+            ),
+            steps_b=named(
+                loop.steps_b, [f"b{letter}" for letter in _along(loop.steps_b, "xyz")], number
+            ),
         )
         for number, loop in enumerate(robot.loops, 1)
     )
@@ -176,19 +217,29 @@ def _along(steps: Steps, letters: str) -> list[str]:
 
 
 def _letters(steps: Steps) -> list[str]:
-    """Return a and d of an mDH row for shifts along x and z; b for the one along z before those of x."""
+    """Return a and d of an mDH row for shifts along x and z.
+
+    b for the one along z before those of x.
+    """
     x = next((place for place, step in enumerate(steps) if step.axis == 0), 0)
-    return ["a" if step.axis == 0 else "b" if place < x else "d" for place, step in enumerate(steps)]
+    return [
+        "a" if step.axis == 0 else "b" if place < x else "d" for place, step in enumerate(steps)
+    ]
 
 
 def regressor_polynomials(
-    robot: Robot, *, parametrization: str = "standard", form: str = "newton_euler", columns: Sequence[str] | None = None
+    robot: Robot,
+    *,
+    parametrization: str = "standard",
+    form: str = "newton_euler",
+    columns: Sequence[str] | None = None,
 ) -> list[list[Polynomial]]:
-    """Return the regressor as polynomials in its lengths, angles, speeds and accelerations: a row for each joint.
+    """Return the regressor as polynomials in its lengths, angles, speeds and accelerations.
 
-    `str` writes one, as in "l1² ddq1 + l1 g c1": s1, c1 and c12 are sines and cosines of q1 and of q1 + q2, g is the
-    strength of gravity, lengths have the symbols of the robot's file. They are brought to one shape, so that those of
-    both forms can be compared exactly (`equals`).
+    A row for each joint. `str` writes one, as in "l1² ddq1 + l1 g c1": s1, c1 and c12 are sines and
+    cosines of q1 and of q1 + q2, g is the strength of gravity, lengths have the symbols of the
+    robot's file. They are brought to one shape, so that those of both forms can be compared exactly
+    (`equals`).
 
     Args:
         robot: The robot.
@@ -197,21 +248,30 @@ def regressor_polynomials(
         columns: Names of the columns that are wanted; None: all.
 
     Raises:
-        Unsupported: For a robot with loops that must be solved for, or whose formulas are too long to be read.
+        Unsupported: For a robot with loops that must be solved for, or whose formulas are too long
+            to be read.
     """
     what = regressor_form(parametrization, form)
     layout = sixteen_layout(robot) if WHAT[what].sixteen else robot.layout
     chosen = None if columns is None else layout.indices(columns)
-    found = symbolic_function(robot, what, names=robot.layout.names, values=[None] * len(robot.layout), columns=chosen)
+    found = symbolic_function(
+        robot, what, names=robot.layout.names, values=[None] * len(robot.layout), columns=chosen
+    )
     flat = expand(replace(found.function, outputs=found.function.outputs[:1]), found.symbols)[0]
     width = len(flat) // robot.n
     return [flat[row * width : (row + 1) * width] for row in range(robot.n)]
 
 
 def regressor_formulas(
-    robot: Robot, *, parametrization: str = "standard", form: str = "newton_euler", columns: Sequence[str] | None = None
+    robot: Robot,
+    *,
+    parametrization: str = "standard",
+    form: str = "newton_euler",
+    columns: Sequence[str] | None = None,
 ) -> list[list[Polynomial]]:
-    """Deprecated: use `md.formulas(robot, "regressor")`; the regressor as polynomials, a row for each joint.
+    """Deprecated: use `md.formulas(robot, "regressor")`.
+
+    The regressor as polynomials, a row for each joint.
 
     Args:
         robot: The robot.
@@ -220,8 +280,13 @@ def regressor_formulas(
         columns: Names of the columns that are wanted; None: all.
 
     Raises:
-        Unsupported: For a robot with loops that must be solved for, or whose formulas are too long to be read.
+        Unsupported: For a robot with loops that must be solved for, or whose formulas are too long
+            to be read.
     """
     require_robot(robot, "regressor_formulas")
-    warnings.warn('md.regressor_formulas is now md.formulas(robot, "regressor")', DeprecationWarning, stacklevel=2)
+    warnings.warn(
+        'md.regressor_formulas is now md.formulas(robot, "regressor")',
+        DeprecationWarning,
+        stacklevel=2,
+    )
     return regressor_polynomials(robot, parametrization=parametrization, form=form, columns=columns)

@@ -1,6 +1,7 @@
-"""The robot's dynamics as plain functions of arrays: robot first, leading batch axes, `out=` where wanted.
+"""The robot's dynamics as plain functions of arrays.
 
-q, dq, ddq and tau have shape (..., n) in the order of `robot.joint_names`: rad or m, and N m or N, joint side.
+Robot first, leading batch axes, `out=` where wanted. q, dq, ddq and tau have shape (..., n) in the
+order of `robot.joint_names`: rad or m, and N m or N, joint side.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from minidyn.dynamics.kernel import (
 )
 from minidyn.dynamics.loads import drive_loads
 from minidyn.dynamics.record import build
-from minidyn.dynamics.tree import REAL, coordinates, place
+from minidyn.dynamics.tree import REAL, coordinates, measured_rows, place
 from minidyn.errors import Unsupported
 from minidyn.graph.derivative import tangents
 from minidyn.graph.scalar import Graph
@@ -47,8 +48,8 @@ def inverse_dynamics(
 ) -> Array:
     """Return the joint torques (..., n) of a motion: links, rotors and friction.
 
-    Drives that remember have states, which :func:`minidyn.drive_states` computes along a motion: `memory` (..., m).
-    None: they slide steadily, as long after a reversal or a rest.
+    Drives that remember have states, which :func:`minidyn.drive_states` computes along a motion:
+    `memory` (..., m). None: they slide steadily, as long after a reversal or a rest.
 
     Implements: LuMeng1993 eq. (66)-(71).
     """
@@ -60,8 +61,13 @@ def gravity_torque(robot: Robot, q: ArrayLike, parameters: ArrayLike | None = No
     return call(robot, "gravity_torque", (q,), parameters, None)
 
 
-def coriolis_matrix(robot: Robot, q: ArrayLike, dq: ArrayLike, parameters: ArrayLike | None = None) -> Array:
-    """Return C (..., n, n) from Christoffel symbols: C dq are the velocity torques and Ṁ - 2C is skew-symmetric."""
+def coriolis_matrix(
+    robot: Robot, q: ArrayLike, dq: ArrayLike, parameters: ArrayLike | None = None
+) -> Array:
+    """Return C (..., n, n) from Christoffel symbols.
+
+    C dq are the velocity torques and Ṁ - 2C is skew-symmetric.
+    """
     return call(robot, "coriolis_matrix", (q, dq), parameters, None)
 
 
@@ -80,7 +86,10 @@ def forward_dynamics(
     memory: ArrayLike | None = None,
     out: Array | None = None,
 ) -> Array:
-    """Return the accelerations (..., n) that torques tau (..., n) cause; memory as for :func:`inverse_dynamics`."""
+    """Return the accelerations (..., n) that torques tau (..., n) cause.
+
+    Memory as for :func:`inverse_dynamics`.
+    """
     return call(robot, "forward_dynamics", (q, dq, tau), parameters, out, memory=memory)
 
 
@@ -96,16 +105,19 @@ def regressor(
     memory: ArrayLike | None = None,
     out: Array | None = None,
 ) -> Array:
-    """Return Y (..., n, p) with inverse_dynamics = Y @ parameters: ten columns a link, rotors, friction.
+    """Return Y (..., n, p) with inverse_dynamics = Y @ parameters.
+
+    Ten columns a link, rotors, friction.
 
     Args:
         robot: The robot.
         q: Positions (..., n).
         dq: Speeds (..., n).
         ddq: Accelerations (..., n).
-        parametrization: "standard", or "lumeng16" for sixteen parameters a link (mass, centre of mass and inertia about
-            it); `minidyn.papers.lumeng16` has their names and values.
-        form: "newton_euler" (recursive, quick) or "lagrange" (closed form); both give the same numbers.
+        parametrization: "standard", or "lumeng16" for sixteen parameters a link (mass, centre of
+            mass and inertia about it); `minidyn.papers.lumeng16` has their names and values.
+        form: "newton_euler" (recursive, quick) or "lagrange" (closed form); both give the same
+            numbers.
         columns: Names of the columns that are wanted, in this order; None: all.
         memory: As for :func:`inverse_dynamics`.
         out: Array to write into.
@@ -129,10 +141,10 @@ def base_regressor(
     memory: ArrayLike | None = None,
     out: Array | None = None,
 ) -> Array:
-    """Return the regressor (..., n, b) of the base parameters of a map: inverse_dynamics = Y @ beta.
+    """Return the regressor (..., n, b) of the base parameters of a map.
 
-    A map for some joints, some parameters, gravity or inertia alone gives the columns of its own parameters; then
-    Y @ beta is not the whole torque.
+    inverse_dynamics = Y @ beta. A map for some joints, some parameters, gravity or inertia alone
+    gives the columns of its own parameters; then Y @ beta is not the whole torque.
 
     Args:
         robot: The robot.
@@ -154,10 +166,15 @@ def base_regressor(
 
 
 def positional_base(new: str, old: tuple[object, ...], base: object) -> None:
-    """Warn that a map was given by position; raise where there are more arguments than that explains."""
+    """Warn that a map was given by position.
+
+    Raise where there are more arguments than that explains.
+    """
     if len(old) > 1 or base is not None:
         raise TypeError(f"too many arguments; expected md.{new}")
-    warnings.warn(f"the base map is given by keyword now: md.{new}", DeprecationWarning, stacklevel=3)
+    warnings.warn(
+        f"the base map is given by keyword now: md.{new}", DeprecationWarning, stacklevel=3
+    )
 
 
 def energy(
@@ -168,39 +185,56 @@ def energy(
     *,
     out: tuple[Array, Array] | None = None,
 ) -> tuple[Array, Array]:
-    """Return (kinetic, potential) energy, each (...), J; rotors included, potential zero at the world's origin."""
+    """Return (kinetic, potential) energy, each (...), J.
+
+    Rotors included, potential zero at the world's origin.
+    """
     return cast("tuple[Array, Array]", call(robot, "energy", (q, dq), parameters, out))
 
 
-def energy_regressor(robot: Robot, q: ArrayLike, dq: ArrayLike, *, out: Array | None = None) -> Array:
-    """Return h (..., p) with kinetic + potential energy = h @ parameters; friction columns are zero.
+def energy_regressor(
+    robot: Robot, q: ArrayLike, dq: ArrayLike, *, out: Array | None = None
+) -> Array:
+    """Return h (..., p) with kinetic + potential energy = h @ parameters.
+
+    Friction columns are zero.
 
     Implements: Gautier1991 eq. (9)-(12).
     """
     return call(robot, "energy_regressor", (q, dq), None, out)
 
 
-def forward_kinematics(robot: Robot, q: ArrayLike, link: str | int | None = None, *, out: Array | None = None) -> Array:
+def forward_kinematics(
+    robot: Robot, q: ArrayLike, link: str | int | None = None, *, out: Array | None = None
+) -> Array:
     """Return the placement (..., 4, 4) in the world of a link or frame.
 
     Args:
         robot: The robot.
         q: Positions (..., n).
-        link: Name of a link or of a frame merged into one, or the link's index; None: the last link.
+        link: Name of a link or of a frame merged into one, or the link's index; None: the last
+            link.
         out: Array to write into.
     """
     return call(robot, "forward_kinematics", (q,), None, out, link=link)
 
 
-def jacobian(robot: Robot, q: ArrayLike, link: str | int | None = None, *, out: Array | None = None) -> Array:
-    """Return the Jacobian (..., 6, n) of a link's or frame's origin: angular rows first, world axes."""
+def jacobian(
+    robot: Robot, q: ArrayLike, link: str | int | None = None, *, out: Array | None = None
+) -> Array:
+    """Return the Jacobian (..., 6, n) of a link's or frame's origin.
+
+    Angular rows first, world axes.
+    """
     return call(robot, "jacobian", (q,), None, out, link=link)
 
 
 def frame_motion(
     robot: Robot, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike, link: str | None, position: Array
 ) -> tuple[Array, Array, Array]:
-    """Return acceleration less gravity, angular speed and acceleration (N, 3) of a point of a link, in its own axes."""
+    """Return acceleration less gravity, angular speed and acceleration (N, 3) of a point of a link,
+    in its own axes.
+    """
     graph = Graph()
     x, dx, ddx = (list(graph.inputs(name, robot.n)) for name in ("q", "dq", "ddq"))
     T = build(robot, "forward_kinematics", {"q": x}, link=link)
@@ -235,21 +269,30 @@ def call(
     memory: ArrayLike | None = None,
 ) -> Array:
     """Compute one of the robot's functions; the public functions say what and in which form."""
-    if parameters is None and base is None and memory is None and (link is None or type(link) is str):
+    if (
+        parameters is None
+        and base is None
+        and memory is None
+        and (link is None or type(link) is str)
+    ):
         ready = READY.get(id(robot), _NOTHING).get((what, link))
         if ready is not None:
             return ready(*arrays) if out is None else ready(*arrays, out=out)  # type: ignore[no-any-return]
     require_robot(robot, what)
     if robot.implicit_loops:
         if memory is not None:
-            raise Unsupported(f"robot {robot.name!r}: its loops are solved numerically; drives cannot remember there")
+            raise Unsupported(
+                f"robot {robot.name!r}: its loops are solved numerically; drives cannot remember "
+                "there"
+            )
         return implicit_call(robot, what, arrays, parameters, out, base, link)  # type: ignore[no-any-return]
     return run(robot, what, arrays, parameters, out, base, link, memory)  # type: ignore[no-any-return]
 
 
-# Links and drives apart. While friction is chosen, a robot has many drives: other terms, smoothing widths and travels,
-# each a function of its own to a compiler. What links need depends on none of them: it is compiled once, and drives, a
-# few columns, are computed by NumPy. Robots whose joints follow formulas or implicit loops are computed whole.
+# Links and drives apart. While friction is chosen, a robot has many drives: other terms, smoothing
+# widths and travels, each a function of its own to a compiler. What links need depends on none of
+# them: it is compiled once, and drives, a few columns, are computed by NumPy. Robots whose joints
+# follow formulas or implicit loops are computed whole.
 
 
 def links_alone(robot: Robot) -> Robot:
@@ -267,6 +310,18 @@ def gravity_of_links(robot: Robot, q: Array, parameters: Array) -> Array:
     return gravity_torque(links_alone(robot), q, _of_links(robot, parameters))
 
 
+def torques_of_links(
+    robot: Robot,
+    motion: tuple[Array, Array, Array],
+    parameters: Array,
+    gravity: tuple[float, float, float] | None = None,
+) -> Array:
+    """Return the torques (N, n) of a motion by the links alone, in another gravity where given."""
+    links = links_alone(robot)
+    links = links if gravity is None else replace(links, gravity=np.array(gravity))
+    return inverse_dynamics(links, *motion, _of_links(robot, parameters))
+
+
 def regressor_by_parts(robot: Robot, q: Array, dq: Array, ddq: Array) -> Array:
     """Return the regressor (N, n, p) of a motion; drives slide steadily."""
     if _is_whole(robot):
@@ -282,9 +337,10 @@ def regressor_by_parts(robot: Robot, q: Array, dq: Array, ddq: Array) -> Array:
 def torques_by_parts(
     robots: Sequence[Robot], q: Array, dq: Array, ddq: Array, memory: Array | None = None
 ) -> list[Array]:
-    """Return the torques (N, n) of a motion for robots that differ in their drives alone; memory (N, m) as elsewhere.
+    """Return the torques (N, n) of a motion for robots that differ in their drives alone.
 
-    Parameters are those of each robot; those of the links are the same for all.
+    Memory (N, m) as elsewhere. Parameters are those of each robot; those of the links are the same
+    for all.
     """
     first = robots[0]
     if _is_whole(first):
@@ -301,7 +357,8 @@ def torques_by_parts(
 
 
 def loads_of_motion(robot: Robot, q: Array, dq: Array, ddq: Array, parameters: Array) -> Array:
-    """Return what each drive carries along a motion, as (N, joints), N m or N, whether or not its friction grows so.
+    """Return what each drive carries along a motion, as (N, joints), N m or N, whether or not its
+    friction grows so.
 
     No joint has a formula.
     """
@@ -328,13 +385,20 @@ def _of_links(robot: Robot, parameters: Array) -> Array:
     return np.asarray(parameters)[_places(robot)]
 
 
-def _drives(robot: Robot, q: Array, dq: Array, ddq: Array, memory: Array | None) -> Iterator[tuple[int, Sequence[Any]]]:
-    """Yield for each drive parameter its place, and what a value of 1 adds to each joint's torque: (N,), or zero."""
+def _drives(
+    robot: Robot, q: Array, dq: Array, ddq: Array, memory: Array | None
+) -> Iterator[tuple[int, Sequence[Any]]]:
+    """Yield for each drive parameter its place, and what a value of 1 adds to each joint's torque.
+
+    (N,), or zero.
+    """
     c = coordinates(robot, *(list(np.asarray(values, dtype=float).T) for values in (q, dq, ddq)))
-    loads = list(loads_of_motion(robot, q, dq, ddq, robot.parameters).T) if has_load(robot) else None
+    loads = (
+        list(loads_of_motion(robot, q, dq, ddq, robot.parameters).T) if has_load(robot) else None
+    )
     states = None if memory is None else list(memory.T)
     for column in drive_columns(robot, c.dq, c.ddq, Shapes(robot, c.q, loads, states)):
         torque: list[Any] = [0.0] * len(robot.joints)
         for joint, ratio in column.ratios.items():
             torque[joint] = ratio * column.value
-        yield column.index, c.project(torque)
+        yield column.index, measured_rows(robot, c.project(torque))

@@ -1,8 +1,9 @@
-"""Dynamics of robots with loops that are not given as functions: passive joints are solved for outside the kernel.
+"""Dynamics of robots with loops that are not given as functions.
 
-The tree's own kernels run on all joints; G and Ġ of the solved loop carry the results to the active joints:
-dq_all = G dq, ddq_all = G ddq + Ġ dq, tau = Gᵀ tau_all, Y = Gᵀ Y_all, M = Gᵀ M_all G (Gautier1991, closed loops), and
-C = Gᵀ C_all G + Gᵀ M_all Ġ, which are the Christoffel symbols of M again: Ṁ - 2C stays skew-symmetric.
+Passive joints are solved for outside the kernel. The tree's own kernels run on all joints; G and Ġ
+of the solved loop carry the results to the active joints: dq_all = G dq, ddq_all = G ddq + Ġ dq,
+tau = Gᵀ tau_all, Y = Gᵀ Y_all, M = Gᵀ M_all G (Gautier1991, closed loops), and C = Gᵀ C_all G + Gᵀ
+M_all Ġ, which are the Christoffel symbols of M again: Ṁ - 2C stays skew-symmetric.
 """
 
 from __future__ import annotations
@@ -39,17 +40,19 @@ def implicit_call(
 ) -> Any:
     """Compute a function of a robot with implicit loops; same shapes as without them.
 
-    A sample whose positions are not finite gives NaN; one at which a loop cannot be closed raises LoopError.
+    A sample whose positions are not finite gives NaN; one at which a loop cannot be closed raises
+    LoopError.
     """
     compute = _Closed.functions().get(what)
     if compute is None:
         raise Unsupported(
-            f"{what} of robot {robot.name!r}: its loops are solved numerically; give the passive joints as functions "
-            "of the active ones in the robot's file"
+            f"{what} of robot {robot.name!r}: its loops are solved numerically; give the passive "
+            "joints as functions of the active ones in the robot's file"
         )
     if has_load(robot):
         raise Unsupported(
-            f"robot {robot.name!r}: its loops are solved numerically, and how they share the load that friction grows "
+            f"robot {robot.name!r}: its loops are solved numerically, and how they share the load "
+            "that friction grows "
             'with is not modelled; leave the term "load" out'
         )
     states, batch = _rows(robot, what, arrays)
@@ -69,21 +72,27 @@ def implicit_call(
     return out
 
 
-def _rows(robot: Robot, what: str, arrays: tuple[ArrayLike, ...]) -> tuple[list[Array], tuple[int, ...]]:
+def _rows(
+    robot: Robot, what: str, arrays: tuple[ArrayLike, ...]
+) -> tuple[list[Array], tuple[int, ...]]:
     """Return the arrays as rows (N, n), and the leading shape they had together."""
     names = WHAT[what].arguments
-    states = [take_argument(array, Argument(name, robot.n), what) for name, array in zip(names, arrays)]
+    states = [
+        take_argument(array, Argument(name, robot.n), what) for name, array in zip(names, arrays)
+    ]
     try:
         batch = np.broadcast_shapes(*(array.shape[:-1] for array in states))
     except ValueError:
         shapes = ", ".join(str(array.shape) for array in states)
         raise ShapeError(f"{what}: leading axes do not broadcast: {shapes}") from None
-    return [np.broadcast_to(a, (*batch, robot.n)).reshape(-1, robot.n).astype(float) for a in states], batch
+    return [
+        np.broadcast_to(a, (*batch, robot.n)).reshape(-1, robot.n).astype(float) for a in states
+    ], batch
 
 
 @lru_cache(maxsize=32)
 def _tree(robot: Robot) -> Robot:
-    return robot.open_loops()
+    return robot.with_measured_torques(None).open_loops()
 
 
 class _Closed:
@@ -97,7 +106,13 @@ class _Closed:
         base: BaseColumns | None,
         link: str | int | None,
     ) -> None:
-        self.robot, self.tree, self.states, self.base, self.link = robot, _tree(robot), states, base, link
+        self.robot, self.tree, self.states, self.base, self.link = (
+            robot,
+            _tree(robot),
+            states,
+            base,
+            link,
+        )
         self.parameters: ArrayLike = robot.parameters if parameters is None else parameters
         self.positions = solve_loops(robot, states[0])  # of every joint, for the loops
         G, drift = loop_jacobian(robot, self.positions, states[1] if len(states) > 1 else None)
@@ -107,7 +122,7 @@ class _Closed:
     @staticmethod
     def functions() -> dict[str, Callable[[_Closed], Any]]:
         return {
-            "gravity_torque": lambda s: s.project(s.run("gravity_torque", s.q_all)),
+            "gravity_torque": lambda s: s.measured(s.project(s.run("gravity_torque", s.q_all))),
             "inertia_matrix": _Closed.inertia_matrix,
             "coriolis_matrix": _Closed.coriolis_matrix,
             "forward_dynamics": _Closed.forward_dynamics,
@@ -135,6 +150,12 @@ class _Closed:
         """Gᵀ times torques (N, m) or columns (N, m, p) of all joints."""
         return np.asarray(np.einsum("nij,ni...->nj...", self.G, columns))
 
+    def measured(self, rows: Array) -> Array:
+        """Return torques or rows (N, n, ...) with zeros where a torque is not measured."""
+        made = np.array(rows, dtype=float)
+        made[:, ~np.array(self.robot.torques_measured)] = 0.0
+        return made
+
     @property
     def dq_all(self) -> Array:
         return self.spread(self.states[1])
@@ -142,14 +163,19 @@ class _Closed:
     def drift_along(self, other: Array) -> Array:
         """Return Ġ times `other`: the polar form of Ġ dq, which is quadratic in dq."""
         dq = self.states[1]
-        ahead, behind = (loop_jacobian(self.robot, self.positions, dq + way * other)[1] for way in (1.0, -1.0))
+        ahead, behind = (
+            loop_jacobian(self.robot, self.positions, dq + way * other)[1] for way in (1.0, -1.0)
+        )
         return np.asarray(0.25 * (ahead - behind)[:, list(self.tree.independent)])
 
     @property
     def G_rate(self) -> Array:
         """Ġ (N, m, n)."""
         unit = np.eye(self.robot.n)
-        return np.stack([self.drift_along(np.broadcast_to(axis, self.states[1].shape)) for axis in unit], axis=-1)
+        return np.stack(
+            [self.drift_along(np.broadcast_to(axis, self.states[1].shape)) for axis in unit],
+            axis=-1,
+        )
 
     # ------------------------------------------------------------ functions
 
@@ -169,13 +195,17 @@ class _Closed:
 
     def momentum_regressor(self) -> tuple[Array, Array]:
         W_all, rest_all = self.run("momentum_regressor", self.q_all, self.dq_all)
-        return self.project(W_all), self.project(rest_all) - np.einsum("nij,nip->njp", self.G_rate, W_all)
+        rest = self.project(rest_all) - np.einsum("nij,nip->njp", self.G_rate, W_all)
+        return self.measured(self.project(W_all)), self.measured(rest)
 
     def slotine_li_regressor(self) -> Array:
         dqr, ddqr = self.states[2], self.states[3]
         ddqr_all = self.spread(ddqr) + self.drift_along(dqr)
-        return self.project(self.run("slotine_li_regressor", self.q_all, self.dq_all, self.spread(dqr), ddqr_all))
+        return self.project(
+            self.run("slotine_li_regressor", self.q_all, self.dq_all, self.spread(dqr), ddqr_all)
+        )
 
     def along_motion(self, what: str) -> Array:
         """Torques or regressors of q, dq, ddq."""
-        return self.project(self.run(what, self.q_all, self.dq_all, self.spread(self.states[2]) + self.drift))
+        ddq_all = self.spread(self.states[2]) + self.drift
+        return self.measured(self.project(self.run(what, self.q_all, self.dq_all, ddq_all)))

@@ -1,4 +1,7 @@
-"""A robot's function compiled for this machine: what `md.compile` returns, and how plain calls find or make one."""
+"""A robot's function compiled for this machine.
+
+What `md.compile` returns, and how plain calls find or make one.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,21 @@ from minidyn.graph.function import Function, evaluate_in_blocks, packed_results
 from minidyn.graph.targets.cuda.kernel import CudaFunction
 from minidyn.graph.targets.differentiable import jax_function, on_processor, torch_function
 from minidyn.graph.targets.native.builtin import called_by
-from minidyn.graph.targets.native.kernel import Recent, check_out, compile_function, is_compiled, take_argument
+from minidyn.graph.targets.native.kernel import (
+    Recent,
+    check_out,
+    compile_function,
+    is_compiled,
+    take_argument,
+)
 from minidyn.model.robot import Robot
 
 
 class BaseColumns(Protocol):
-    """What a base regressor needs of a base-parameter map: which standard columns it keeps, and how it mixes them."""
+    """What a base regressor needs of a base-parameter map.
+
+    Which standard columns it keeps, and how it mixes them.
+    """
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -34,12 +46,18 @@ class BaseColumns(Protocol):
 
     @property
     def unmixing(self) -> NDArray[np.float64] | None:
-        """Matrix (b, b) from base parameters to kept ones, where the map mixes them; None: they are the same."""
+        """Matrix (b, b) from base parameters to kept ones, where the map mixes them.
+
+        None: they are the same.
+        """
 
 
 @runtime_checkable
 class BaseValues(BaseColumns, Protocol):
-    """What dynamics from base parameters need of a map: the way there, and a full vector that has them."""
+    """What dynamics from base parameters need of a map.
+
+    The way there, and a full vector that has them.
+    """
 
     def values(self, phi: ArrayLike | None = None) -> NDArray[np.float64]:
         """Base parameters (b,) of standard ones (p,)."""
@@ -51,8 +69,9 @@ class BaseValues(BaseColumns, Protocol):
 class Kernel:
     """A compiled function of one robot.
 
-    Call it with float64 arrays, one for each of `arguments`, shape (..., n); leading shapes broadcast. `out=` writes
-    into an existing array. On a GPU it takes and returns arrays that live there (docs/gpu.md).
+    Call it with float64 arrays, one for each of `arguments`, shape (..., n); leading shapes
+    broadcast. `out=` writes into an existing array. On a GPU it takes and returns arrays that live
+    there (docs/gpu.md).
 
     Attributes:
         robot: The robot.
@@ -60,7 +79,8 @@ class Kernel:
         function: The recorded program.
         threads: Threads that large batches are split over.
         cuda: The function on an NVIDIA GPU; None where it is machine code of the processor.
-        base: The base map whose parameters the function reads; None where it reads standard ones, or none.
+        base: The base map whose parameters the function reads; None where it reads standard ones,
+            or none.
     """
 
     def __init__(
@@ -82,7 +102,9 @@ class Kernel:
             self.__class__ = called_by(Kernel, cuda)
             return
         self._native = compile_function(function)
-        self._small = self._native.splits_from * min((a.size for a in function.arguments if not a.uniform), default=0)
+        self._small = self._native.splits_from * min(
+            (a.size for a in function.arguments if not a.uniform), default=0
+        )
         if threads == 1 and self._native.fast is not self._native.general:
             self.__class__ = called_by(Kernel, self._native.fast)
 
@@ -105,10 +127,11 @@ class Kernel:
         return dict(self.function.counts)
 
     def source(self, target: str = "c") -> str:
-        """Return the function as text in one of `sources.TARGETS`: "c" (complete in itself), "h", "python", ...
+        """Return the function as text in one of `sources.TARGETS`.
 
-        Where it takes parameters, what depends on them alone stands in NAME_prepare and the rest, which has exactly the
-        operations of `counts`, in NAME_prepared; NAME calls both.
+        "c" (complete in itself), "h", "python", ... Where it takes parameters, what depends on them
+        alone stands in NAME_prepare and the rest, which has exactly the operations of `counts`, in
+        NAME_prepared; NAME calls both.
         """
         if target == "llvm":
             return portable_llvm(compile_function(self.function).llvm_ir)
@@ -119,20 +142,26 @@ class Kernel:
         return function_source(self.robot, self.function, target, notes)
 
     def torch(self) -> Callable[..., Any]:
-        """Return the function for PyTorch tensors, with gradients by compiled programs of their own (docs/gpu.md).
+        """Return the function for PyTorch tensors, with gradients by compiled programs of their own
+        (docs/gpu.md).
 
-        Tensors live where the kernel runs: on the GPU, or in float64 on the processor. `torch.func.vmap` works; second
-        derivatives do not.
+        Tensors live where the kernel runs: on the GPU, or in float64 on the processor.
+        `torch.func.vmap` works; second derivatives do not.
         """
         cuda = self.cuda
         if cuda is not None:
             return torch_function(
-                self.function, lambda f: CudaFunction(f, cuda.dtype, cuda.layout), cuda.layout == "rows"
+                self.function,
+                lambda f: CudaFunction(f, cuda.dtype, cuda.layout),
+                cuda.layout == "rows",
             )
         return torch_function(self.function, on_processor)
 
     def jax(self) -> Callable[..., Any]:
-        """Return the function for JAX arrays (..., n), traced step by step: `jit`, `grad` and `vmap` see through it."""
+        """Return the function for JAX arrays (..., n), traced step by step.
+
+        `jit`, `grad` and `vmap` see through it.
+        """
         return jax_function(self.function)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -141,22 +170,29 @@ class Kernel:
 
     def __repr__(self) -> str:
         counts = self.counts
-        return f"Kernel({self.what} of {self.robot.name!r}: {counts['mul']} mul, {counts['add']} add)"
+        return (
+            f"Kernel({self.what} of {self.robot.name!r}: {counts['mul']} mul, {counts['add']} add)"
+        )
 
 
 def check_parameters(robot: Robot, parameters: ArrayLike) -> NDArray[np.float64]:
-    """Return standard parameters as an array (p,); NaN (unknown) may stand in it, infinity may not."""
+    """Return standard parameters as an array (p,).
+
+    NaN (unknown) may stand in it, infinity may not.
+    """
     values = np.asarray(unmasked(parameters, "parameters"))
     if values.dtype.kind not in "fiub":
         raise ShapeError(f"parameters: dtype {values.dtype}, expected real numbers")
     if values.shape != (len(robot.layout),):
         raise ShapeError(
-            f"parameters: expected shape ({len(robot.layout)},) in the order of robot.parameter_names, "
-            f"got {values.shape}"
+            f"parameters: expected shape ({len(robot.layout)},) in the order of "
+            f"robot.parameter_names, got {values.shape}"
         )
     if np.isinf(values).any():
         name = robot.layout.names[int(np.argmax(np.isinf(values)))]
-        raise MinidynError(f"parameter {name} is infinite; give a number, or NaN where it is unknown")
+        raise MinidynError(
+            f"parameter {name} is infinite; give a number, or NaN where it is unknown"
+        )
     return values.astype(float)
 
 
@@ -165,9 +201,15 @@ def require_robot(robot: object, what: str) -> None:
     if isinstance(robot, Robot):
         return
     if isinstance(robot, str | os.PathLike):
-        raise WrongArgument(f"{what}: expected a Robot, got {robot!r}; md.load({robot!r}) loads one")
+        raise WrongArgument(
+            f"{what}: expected a Robot, got {robot!r}; md.load({robot!r}) loads one"
+        )
     kind = "None" if robot is None else f"a value of type {type(robot).__name__}"
-    order = "; the robot comes before the arrays" if isinstance(robot, np.ndarray | list | tuple) else ""
+    order = (
+        "; the robot comes before the arrays"
+        if isinstance(robot, np.ndarray | list | tuple)
+        else ""
+    )
     raise WrongArgument(f"{what}: expected a Robot, got {kind}{order}; md.load(name) loads one")
 
 
@@ -180,7 +222,12 @@ NEEDED = {
 }
 """What a base map must determine for a function, where that is not the torques."""
 
-_NEEDS = {"torque": "torques", "gravity": "gravity torques", "inertia": "inertia matrix", "energy": "energy"}
+_NEEDS = {
+    "torque": "torques",
+    "gravity": "gravity torques",
+    "inertia": "inertia matrix",
+    "energy": "energy",
+}
 
 
 def require_whole(base: object, what: str, need: str = "torque") -> None:
@@ -188,12 +235,20 @@ def require_whole(base: object, what: str, need: str = "torque") -> None:
     lacks = getattr(base, "lacks", None)
     reason = lacks(need) if lacks else ""
     if reason:
-        wanted = "md.base_parameters(robot)" if need == "torque" else f'md.base_parameters(robot, model="{need}")'
-        raise NotEquivalent(f"{what}: this base map does not determine the {_NEEDS[need]}: {reason}; use {wanted}")
+        wanted = (
+            "md.base_parameters(robot)"
+            if need == "torque"
+            else f'md.base_parameters(robot, model="{need}")'
+        )
+        raise NotEquivalent(
+            f"{what}: this base map does not determine the {_NEEDS[need]}: {reason}; use {wanted}"
+        )
 
 
 def require_own(robot: Robot, base: BaseColumns | None, what: str, need: str = "torque") -> None:
-    """Raise where a base map does not determine what is needed, or belongs to a robot that is built otherwise."""
+    """Raise where a base map does not determine what is needed, or belongs to a robot that is built
+    otherwise.
+    """
     require_whole(base, what, need)
     owner = getattr(base, "robot", None)
     if owner is robot:
@@ -201,8 +256,8 @@ def require_own(robot: Robot, base: BaseColumns | None, what: str, need: str = "
     require_robot(robot, what)
     if isinstance(owner, Robot) and owner.structure_fingerprint != robot.structure_fingerprint:
         raise MinidynError(
-            f"{what}: base is of robot {owner.name!r}, which is not built like {robot.name!r} (geometry, gravity, "
-            "joints or drives differ); find it again with md.base_parameters"
+            f"{what}: base is of robot {owner.name!r}, which is not built like {robot.name!r} "
+            "(geometry, gravity, joints or drives differ); find it again with md.base_parameters"
         )
 
 
@@ -219,12 +274,15 @@ def function_of(
     link: str | int | None = None,
     memory: bool = False,
 ) -> Function:
-    """Return the recorded program of a robot's function, with `memory` of the states of its drives, if any, too."""
+    """Return the recorded program of a robot's function, with `memory` of the states of its drives.
+
+    If any, too.
+    """
     require_robot(robot, str(what))
     require_formulas(
         robot,
-        "a kernel needs them as functions of the active joints: give formulas in the robot's file, or compile "
-        "robot.open_loops()",
+        "a kernel needs them as functions of the active joints: give formulas in the robot's "
+        "file, or compile robot.open_loops()",
     )
     values: NDArray[np.float64] | str = robot.parameters
     if isinstance(parameters, str):
@@ -238,7 +296,11 @@ def function_of(
     combine: NDArray[np.float64] | None = None
     if wanted is not None and base is not None and not (wanted.columns or wanted.subset):
         if not wanted.parameters or not isinstance(base, BaseValues):
-            raise MinidynError(f"{what} takes no base=" if not wanted.parameters else f"{what}: base is no base map")
+            raise MinidynError(
+                f"{what} takes no base="
+                if not wanted.parameters
+                else f"{what}: base is no base map"
+            )
         if isinstance(values, str):
             columns, combine = robot.layout.indices(base.kept), base.unmixing
         else:
@@ -248,7 +310,8 @@ def function_of(
             raise MinidynError(f"{what} needs base=: the result of md.base_parameters(robot)")
         if not hasattr(base, "kept"):
             raise MinidynError(
-                f"{what}: base is {type(base).__name__}; expected the result of md.base_parameters(robot)"
+                f"{what}: base is {type(base).__name__}; expected the result of "
+                "md.base_parameters(robot)"
             )
         columns = (sixteen_layout(robot) if wanted.sixteen else robot.layout).indices(base.kept)
         combine = base.unmixing
@@ -268,7 +331,15 @@ def function_of(
     )
     function = _FUNCTIONS.get(key)
     if function is None:
-        function = record(robot, what, parameters=values, columns=columns, combine=combine, link=link, memory=memory)
+        function = record(
+            robot,
+            what,
+            parameters=values,
+            columns=columns,
+            combine=combine,
+            link=link,
+            memory=memory,
+        )
         _FUNCTIONS[key] = function
     return function
 
@@ -287,7 +358,10 @@ def compile_kernel(
     packed: bool = False,
     memory: bool = False,
 ) -> Kernel:
-    """Compile one of the robot's functions by its standard recursion; arguments are those of `md.compile`."""
+    """Compile one of the robot's functions by its standard recursion.
+
+    Arguments are those of `md.compile`.
+    """
     require_own(robot, base, what, NEEDED.get(what, "torque"))
     function = function_of(robot, what, parameters=parameters, base=base, link=link, memory=memory)
     return kernel_of(robot, what, function, base, threads, target, dtype, layout, packed)
@@ -308,7 +382,9 @@ def kernel_of(
     if target not in _COMPILED:
         raise UnknownName("target", target, _COMPILED)
     if target == "native" and (dtype, layout) != ("float64", "rows"):
-        raise WrongArgument('dtype and layout are for target="cuda"; machine code takes float64 arrays (..., n)')
+        raise WrongArgument(
+            'dtype and layout are for target="cuda"; machine code takes float64 arrays (..., n)'
+        )
     if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
         raise MinidynError(f"threads: expected a whole number from 1, got {threads!r}")
     if packed:
@@ -364,14 +440,21 @@ def run(
     link: str | int | None = None,
     memory: ArrayLike | None = None,
 ) -> Any:
-    """Compute a function of a robot without implicit loops; parameters None: its own values; memory None: none."""
+    """Compute a function of a robot without implicit loops; parameters None: its own values.
+
+    Memory None: none.
+    """
     remembers = memory is not None and bool(memory_columns(robot))
     arrays = (*arrays, memory) if remembers else arrays  # type: ignore[arg-type]
     if parameters is None:
         function = function_of(robot, what, base=base, link=link, memory=remembers)
-        return run_function(function, arrays, out, robot if base is None and not remembers else None, link)
+        return run_function(
+            function, arrays, out, robot if base is None and not remembers else None, link
+        )
     values = without_unknowns(robot, what, check_parameters(robot, parameters))
-    return run_function(function_of(robot, what, parameters="argument", memory=remembers), (*arrays, values), out)
+    return run_function(
+        function_of(robot, what, parameters="argument", memory=remembers), (*arrays, values), out
+    )
 
 
 def run_function(
@@ -388,9 +471,10 @@ def run_function(
 
     Given the robot, the machine code is remembered for it, so that later calls find it at once.
 
-    Large functions run on NumPy longer: a step costs about 6 ns a sample there and 75 µs to compile, more in larger
-    functions. Machine code pays when as much time has gone into NumPy as compiling takes: `patience` is how many
-    samples of a large function (from `steps` steps on) go through NumPy; None: by its size.
+    Large functions run on NumPy longer: a step costs about 6 ns a sample there and 75 µs to
+    compile, more in larger functions. Machine code pays when as much time has gone into NumPy as
+    compiling takes: `patience` is how many samples of a large function (from `steps` steps on) go
+    through NumPy; None: by its size.
     """
     large = len(function.tape) >= steps
     if not large:
@@ -399,9 +483,14 @@ def run_function(
         patience = int(12_500 * (1.0 + len(function.tape) / 40_000))
     seen = _SEEN.get(function.fingerprint, 0)
     if seen < patience and (not is_compiled(function) if large else out is None):
-        real = [take_argument(value, argument, function.name) for value, argument in zip(arrays, function.arguments)]
+        real = [
+            take_argument(value, argument, function.name)
+            for value, argument in zip(arrays, function.arguments)
+        ]
         count = max(1, real[0].size // real[0].shape[-1])
-        _SEEN[function.fingerprint] = seen + (count + _CALL if large else max(count, EAGER_SAMPLES // 10))
+        _SEEN[function.fingerprint] = seen + (
+            count + _CALL if large else max(count, EAGER_SAMPLES // 10)
+        )
         if count < patience:
             return _on_numpy(function, real, out)
     native = compile_function(function)

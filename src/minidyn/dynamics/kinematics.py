@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from minidyn.dynamics.tree import Tree
-from minidyn.dynamics.vectors import Scalar, Turn, Vector, add, combined, cross, subtract, to_parent, turn_columns
+from minidyn.dynamics.vectors import (
+    Scalar,
+    Turn,
+    Vector,
+    add,
+    combined,
+    cross,
+    subtract,
+    to_parent,
+    turn_columns,
+)
 
 
 def link_placement(
     tree: Tree, link: int, turns: tuple[Turn, ...] = (), shift: Vector | None = None
 ) -> list[list[Scalar]]:
-    """Return the 4x4 placement in the world of a frame, at these turns and shift on a link (-1: the base)."""
+    """Return the 4x4 placement in the world of a frame, at these turns and shift on a link (-1: the
+    base).
+    """
     columns = [to_parent(turns, column) for column in tree.units]
     origin = tree.zeros if shift is None else shift
     while link >= 0:
@@ -26,12 +38,14 @@ def link_placement(
 
 
 def link_jacobian(tree: Tree, link: int, shift: Vector | None = None) -> list[list[Scalar]]:
-    """Return the 6 x (number of joints) Jacobian of a point of a link (-1: the base): angular rows first, world axes.
+    """Return the 6 x (number of joints) Jacobian of a point of a link (-1: the base).
 
-    The point is given in the link's frame; None: its origin.
+    Angular rows first, world axes. The point is given in the link's frame; None: its origin.
     """
     J: list[list[Scalar]] = [[tree.zero] * len(tree.moves) for _ in range(6)]
-    columns = [to_parent(tree.base_turns, column) for column in tree.units]  # of the frame reached, world axes
+    columns = [
+        to_parent(tree.base_turns, column) for column in tree.units
+    ]  # of the frame reached, world axes
     origin = tree.base_shift
     passed: list[tuple[int, Vector, Vector]] = []  # joint, direction of its axis, a point on it
     for index in reversed(tree.path(link)):

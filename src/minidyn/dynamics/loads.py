@@ -1,22 +1,24 @@
-"""Friction that grows with the load: what a drive carries, and the accelerations of a robot whose gears rub by it.
+"""Friction that grows with the load.
 
-The load of a drive is the torque that it passes on to what is behind its gear: links in motion, and their weight. With
-L = M q̈ + h the torque behind the gears, Ia the rotors before them and s the sign of the speed,
+What a drive carries, and the accelerations of a robot whose gears rub by it. The load of a drive is
+the torque that it passes on to what is behind its gear: links in motion, and their weight. With L =
+M q̈ + h the torque behind the gears, Ia the rotors before them and s the sign of the speed,
 
     torque = L + Fl |L| s + Ia q̈ + other friction.
 
-The acceleration stands in L, too, but nothing has to be repeated until it settles. With σ the sign of L, a gear is one
-of efficiency e = 1 / (1 + Fl s σ), and
+The acceleration stands in L, too, but nothing has to be repeated until it settles. With σ the sign
+of L, a gear is one of efficiency e = 1 / (1 + Fl s σ), and
 
     (M + e Ia) q̈ = e (torque - other friction) - h
 
-is linear. L has the sign of torque - other friction - Ia q̈. So signs are guessed without rotors and corrected by the
-accelerations that they give; where Fl < 1 the solution is unique, because M + e Ia is positive definite for all signs.
-Drives that several joints turn have v = C q̇; then L is C⁻ᵀ M q̈ + ..., and the rest is alike.
+is linear. L has the sign of torque - other friction - Ia q̈. So signs are guessed without rotors and
+corrected by the accelerations that they give; where Fl < 1 the solution is unique, because M + e Ia
+is positive definite for all signs. Drives that several joints turn have v = C q̇; then L is C⁻ᵀ M
+q̈ + ..., and the rest is alike.
 
-Two loads are those at rest, the weight alone: where no acceleration is given (momentum), and that of a joint which
-follows others, or turns a drive with one that does: how much of a motion such a drive carries does not follow from the
-torques of the joints that lead it.
+Two loads are those at rest, the weight alone: where no acceleration is given (momentum), and that
+of a joint which follows others, or turns a drive with one that does: how much of a motion such a
+drive carries does not follow from the torques of the joints that lead it.
 """
 
 from __future__ import annotations
@@ -41,12 +43,17 @@ from minidyn.graph import scalar
 from minidyn.model.drives import FRICTION, INERTIAS, ROTOR
 from minidyn.model.robot import Robot
 
-_PASSES = 3  # of signs: no state of random robots with rotors of any size needs more (tests/laws/test_load_friction.py)
+# of signs: no state of random robots with rotors of any size needs more
+# (tests/laws/test_load_friction.py)
+_PASSES = 3
 LOAD = FRICTION["load"]
 
 
 def loads_move(robot: Robot) -> bool:
-    """Whether loads of independent joints hold what motion adds: where no drive is coupled with a follower."""
+    """Whether loads of independent joints hold what motion adds.
+
+    Where no drive is coupled with a follower.
+    """
     turned = [set(drive_ratios(robot, joint)) for joint in range(len(robot.joints))]
     return all(joints <= set(robot.independent) for joints in turned if len(joints) > 1)
 
@@ -61,9 +68,10 @@ def drive_loads(
 ) -> list[Scalar]:
     """Return what the drive of each joint carries in a motion, N m or N.
 
-    An independent joint carries its followers too; a follower's own drive what hangs on its joint, at rest. With v =
-    C dq the speeds of coupled drives, torques of joints are Cᵀ times those of drives, so that loads are C⁻ᵀ times what
-    joints carry. Each link has ten parameters XX ... M; inertias behind gears are those of phi (p,), None: of none.
+    An independent joint carries its followers too; a follower's own drive what hangs on its joint,
+    at rest. With v = C dq the speeds of coupled drives, torques of joints are Cᵀ times those of
+    drives, so that loads are C⁻ᵀ times what joints carry. Each link has ten parameters XX ... M;
+    inertias behind gears are those of phi (p,), None: of none.
     """
     still = [tree.zero] * len(robot.joints)
     moving = not at_rest and loads_move(robot)
@@ -90,8 +98,8 @@ def rubbing_accelerations(
 ) -> list[Scalar]:
     """Return the accelerations of a robot whose loads move (`loads_move`), for torques (n,).
 
-    Coordinates are those of a motion without acceleration, and `inertia` (n, n) is that of all but the rotors of
-    independent joints; states are those of drives that remember.
+    Coordinates are those of a motion without acceleration, and `inertia` (n, n) is that of all but
+    the rotors of independent joints; states are those of drives that remember.
     """
     torque, friction = joint_torques(tree, c.dq, c.ddq, ten), [tree.zero] * len(robot.joints)
     at_rest = drive_loads(robot, tree, c, ten, phi, at_rest=True)
@@ -109,17 +117,30 @@ def rubbing_accelerations(
     every = list(robot.independent)
     C = coupling_matrix(robot)[np.ix_(every, every)]
     rest, bias = c.project(friction), c.project(torque)
-    drives = [weighted_sum(row.tolist(), [t - f for t, f in zip(tau, rest)]) for row in np.linalg.inv(C).T]
+    drives = [
+        weighted_sum(row.tolist(), [t - f for t, f in zip(tau, rest)]) for row in np.linalg.inv(C).T
+    ]
     behind = behind_gears(robot)
-    before = [column for column in robot.layout.columns if column.symbol == ROTOR and column.index not in behind]
-    rotors: dict[int, Scalar] = dict.fromkeys(every, tree.zero) | {c.joint: phi[c.index] for c in before}
+    before = [
+        column
+        for column in robot.layout.columns
+        if column.symbol == ROTOR and column.index not in behind
+    ]
+    rotors: dict[int, Scalar] = dict.fromkeys(every, tree.zero) | {
+        c.joint: phi[c.index] for c in before
+    }
     signs, found = [scalar.sign(torque) for torque in drives], list[Scalar]()
     for _ in range(_PASSES):
-        passed = [1.0 / (1.0 + shares[k] * sign) if k in shares else 1.0 for k, sign in zip(every, signs)]
+        passed = [
+            1.0 / (1.0 + shares[k] * sign) if k in shares else 1.0 for k, sign in zip(every, signs)
+        ]
         turned = [e * rotors[k] for e, k in zip(passed, every)]
         M = [list(row) for row in inertia]
         for row, rotor in zip(C.tolist(), turned):
-            M = [plus(line, [(a * b) * rotor if a * b else 0.0 for b in row]) for line, a in zip(M, row)]
+            M = [
+                plus(line, [(a * b) * rotor if a * b else 0.0 for b in row])
+                for line, a in zip(M, row)
+            ]
         given = [e * torque for e, torque in zip(passed, drives)]
         right = [weighted_sum(column.tolist(), given) - h for column, h in zip(C.T, bias)]
         found = solve_symmetric(M, right, robot.joint_names)

@@ -1,9 +1,10 @@
-"""A robot seen as a modified Denavit-Hartenberg chain or tree: its table, its constants, and how any robot gets there.
+"""A robot seen as a modified Denavit-Hartenberg chain or tree.
 
-The closed-form rules of the Lin papers ask that every joint turns about, or slides along, z of its link's frame and
-through its origin. `mdh_rows` reads the table of a robot described that way; `to_mdh` gives every other tree of
-rotational and translational joints such frames, with the linear map of the standard parameters that goes with the
-change of frames. Joint coordinates stay what they are.
+Its table, its constants, and how any robot gets there. The closed-form rules of the Lin papers ask
+that every joint turns about, or slides along, z of its link's frame and through its origin.
+`mdh_rows` reads the table of a robot described that way; `to_mdh` gives every other tree of
+rotational and translational joints such frames, with the linear map of the standard parameters that
+goes with the change of frames. Joint coordinates stay what they are.
 """
 
 from __future__ import annotations
@@ -56,8 +57,9 @@ def mdh_rows(robot: Robot) -> tuple[MdhRow, ...]:
         row = _row(joint)
         if row is None:
             raise Unsupported(
-                f"joint {joint.name!r} of robot {robot.name!r} is not described by a modified Denavit-Hartenberg row; "
-                "minidyn.dynamics.mdh_frames.to_mdh gives the robot such frames"
+                f"joint {joint.name!r} of robot {robot.name!r} is not described by a modified "
+                "Denavit-Hartenberg row; minidyn.dynamics.mdh_frames.to_mdh gives the robot such "
+                "frames"
             )
         rows.append(row)
     return tuple(rows)
@@ -84,7 +86,10 @@ def check_open(robot: Robot, what: str) -> None:
 
 
 def stands(robot: Robot, numbers: Numbers = REAL) -> list[Stand]:
-    """Return how the joints stand on their parents, in a number system; axes must be z of the links' frames."""
+    """Return how the joints stand on their parents, in a number system.
+
+    Axes must be z of the links' frames.
+    """
     found = []
     for joint in robot.joints:
         _check_z(joint, robot)
@@ -109,14 +114,22 @@ def poses(robot: Robot, q: Sequence[Scalar]) -> list[Pose]:
 
 
 def _constant_steps(joint: Joint) -> tuple[Step, ...]:
-    """The steps before the joint's own variable: its constant part (theta or d) belongs to the variable."""
+    """The steps before the joint's own variable.
+
+    Its constant part (theta or d) belongs to the variable.
+    """
     if joint.before and joint.before[-1].kind == joint.motion:
         return joint.before[:-1]
     return joint.before
 
 
 def _along_z(joint: Joint) -> bool:
-    return joint.kind != "fixed" and joint.motion[1] == "z" and joint.direction == 1 and not joint.after
+    return (
+        joint.kind != "fixed"
+        and joint.motion[1] == "z"
+        and joint.direction == 1
+        and not joint.after
+    )
 
 
 def _check_z(joint: Joint, robot: Robot) -> None:
@@ -131,7 +144,11 @@ def _row(joint: Joint) -> MdhRow | None:
     """Read z steps, x steps, z steps; None where the joint is given another way."""
     if not _along_z(joint):
         return None
-    groups: list[dict[str, float]] = [{"rz": 0.0, "tz": 0.0}, {"rx": 0.0, "tx": 0.0}, {"rz": 0.0, "tz": 0.0}]
+    groups: list[dict[str, float]] = [
+        {"rz": 0.0, "tz": 0.0},
+        {"rx": 0.0, "tx": 0.0},
+        {"rz": 0.0, "tz": 0.0},
+    ]
     place = 0 if any(step.kind[1] == "x" for step in joint.before) else 2
     for step in joint.before:
         while place < 3 and step.kind not in groups[place]:
@@ -139,4 +156,6 @@ def _row(joint: Joint) -> MdhRow | None:
         if place == 3:
             return None
         groups[place][step.kind] += step.value
-    return MdhRow(joint.parent, joint.turns, *(value for group in groups for value in group.values()))
+    return MdhRow(
+        joint.parent, joint.turns, *(value for group in groups for value in group.values())
+    )

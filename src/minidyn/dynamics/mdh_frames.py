@@ -1,36 +1,53 @@
-"""Give any tree of rotational and translational joints modified Denavit-Hartenberg frames (Khalil-Kleinfinger).
+"""Give any tree of rotational and translational joints modified Denavit-Hartenberg frames
+(Khalil-Kleinfinger).
 
-Frame i gets z along joint i's axis and x along the common normal to the axis of its first child, so that a chain needs
-alpha, a, theta, d alone; further branches, and joints on the base, get gamma and b too. Frames that already stand that
-way are left alone, so that most columns of the parameters stay what they are.
+Frame i gets z along joint i's axis and x along the common normal to the axis of its first child, so
+that a chain needs alpha, a, theta, d alone; further branches, and joints on the base, get gamma and
+b too. Frames that already stand that way are left alone, so that most columns of the parameters
+stay what they are.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from minidyn.arrays import Array, known_product
 from minidyn.dynamics.mdh_chain import check_open, is_mdh
-from minidyn.model.geometry import AXES, inverse_steps, matrix_of
+from minidyn.model.canonical import (
+    FAR,
+    ROUNDING,
+    TOLERANCE,
+    as_understood,
+    free_steps,
+)
+from minidyn.model.geometry import AXES, Step, Steps, inverse_steps, matrix_of, tidy_steps
 from minidyn.model.joint import Joint, largest_length
-from minidyn.model.mdh import mdh_steps
+from minidyn.model.mdh import mdh_order
 from minidyn.model.parameters import Layout, transform
 from minidyn.model.robot import Robot
 
-_PARALLEL = 1e-9  # sine of the angle below which two axes are parallel
 
+def to_mdh(
+    robot: Robot,
+    what: str = "modified Denavit-Hartenberg frames",
+    tolerance: float = TOLERANCE,
+) -> tuple[Robot, Array]:
+    """Return (robot in modified Denavit-Hartenberg form, T) with phi_mdh = T phi.
 
-def to_mdh(robot: Robot, what: str = "modified Denavit-Hartenberg frames") -> tuple[Robot, Array]:
-    """Return (robot in modified Denavit-Hartenberg form, T) with phi_mdh = T phi; the coordinates q are the same.
-
-    A load that keeps its own parameters is composed into the link it is bolted to, so that T may have fewer rows than
-    columns. A robot in that form already comes back itself, with the identity. Axes, placements and the base are
-    arbitrary; loops and joints that follow others are refused, saying `what` needs the frames.
+    The coordinates q are the same. A load that keeps its own parameters is composed into the link
+    it is bolted to, so that T may have fewer rows than columns. A robot in that form already comes
+    back itself, with the identity. Axes, placements and the base are arbitrary; loops and joints
+    that follow others are refused, saying `what` needs the frames. Axes that are special within the
+    tolerance are exactly so (see `minidyn.model.canonical`). Where two axes are so nearly parallel
+    that their common normal is far from the robot, the link's origin stays near and its placement
+    is general: z is along the axis still, and `is_mdh` says no.
     """
     check_open(robot, what)
+    robot = as_understood(robot, tolerance)
     if is_mdh(robot):
         return robot, np.eye(len(robot.layout))
     own, place = _hosts(robot)
@@ -38,7 +55,8 @@ def to_mdh(robot: Robot, what: str = "modified Denavit-Hartenberg frames") -> tu
     new = {index: number for number, index in enumerate(moving)}
     new[-1] = -1
     size = largest_length(robot.joints)
-    lines = {}  # (point, direction) of each joint's axis in the frame of the moving link that carries it
+    # (point, direction) of each joint's axis in the frame of the moving link that carries it
+    lines = {}
     for index in moving:
         joint = robot.joints[index]
         T = place[joint.parent] @ matrix_of(joint.before)
@@ -55,9 +73,11 @@ def to_mdh(robot: Robot, what: str = "modified Denavit-Hartenberg frames") -> tu
         parent = own[joint.parent]
         seen = place[joint.parent] @ matrix_of(joint.before + joint.after)
         T = np.linalg.inv(frames[parent]) @ seen @ frames[index]
-        steps = mdh_steps(joint.kind, _decompose(T, size), f"joint {joint.name!r}")
+        steps = _steps(joint, T, size)
         motion = "rz" if joint.turns else "tz"
-        joints.append(replace(joint, parent=new[parent], before=steps, motion=motion, direction=1, after=()))
+        joints.append(
+            replace(joint, parent=new[parent], before=steps, motion=motion, direction=1, after=())
+        )
 
     layout = Layout.of(joint.drive for joint in joints)
     T_phi = np.zeros((len(layout), len(robot.layout)))
@@ -84,7 +104,9 @@ def to_mdh(robot: Robot, what: str = "modified Denavit-Hartenberg frames") -> tu
 
 
 def _hosts(robot: Robot) -> tuple[dict[int, int], dict[int, Array]]:
-    """For every link, the moving link it belongs to (loads belong to their carrier) and its frame seen from it."""
+    """For every link, the moving link it belongs to (loads belong to their carrier) and its frame
+    seen from it.
+    """
     own, place = {-1: -1}, {-1: np.eye(4)}
     for index, joint in enumerate(robot.joints):
         if joint.kind == "fixed":
@@ -96,7 +118,10 @@ def _hosts(robot: Robot) -> tuple[dict[int, int], dict[int, Array]]:
 
 
 def _frame(joint: Joint, child: tuple[Array, Array] | None, size: float) -> Array:
-    """The new frame of a link, seen from its old one: z along its axis, x along the normal to the child's axis."""
+    """The new frame of a link, seen from its old one.
+
+    z along its axis, x along the normal to the child's axis.
+    """
     old = matrix_of(inverse_steps(joint.after))
     z, origin = joint.axis, old[:3, 3]
     x = None
@@ -105,14 +130,15 @@ def _frame(joint: Joint, child: tuple[Array, Array] | None, size: float) -> Arra
         reach = point - origin
         normal = np.cross(z, w)
         sine = float(np.linalg.norm(normal))
-        if sine > _PARALLEL:
+        if sine > ROUNDING:
             x = normal / sine
             # foot on our axis of the common normal
             along = float(np.linalg.det(np.array([reach, w, normal]))) / sine**2
-            if abs(along) > 1e-12 * size:
+            if FAR * size >= abs(along) > 1e-12 * size:
                 origin = origin + along * z
             length = float((point - origin) @ x)
-            # where the axes meet, of two opposite normals the one whose largest component is positive
+            # where the axes meet, of two opposite normals the one whose largest component is
+            # positive
             back = length < 0.0 if abs(length) > 1e-12 * size else x[np.argmax(np.abs(x))] < 0.0
             x = -x if back else x
         else:
@@ -120,12 +146,16 @@ def _frame(joint: Joint, child: tuple[Array, Array] | None, size: float) -> Arra
             length = float(np.linalg.norm(across))
             if length > 1e-9 * size:
                 x = across / length
-    if x is None:  # any x serves: the coordinate axis after the one nearest to z, made perpendicular
+    if (
+        x is None
+    ):  # any x serves: the coordinate axis after the one nearest to z, made perpendicular
         main = int(np.argmax(np.abs(z)))
         seed = np.zeros(3)
         seed[(main + 1) % 3] = 1.0
         x = seed - float(seed @ z) * z
         x = x / np.linalg.norm(x)
+    x = x - float(x @ z) * z  # a short normal is perpendicular to few digits
+    x = x / np.linalg.norm(x)
     frame = np.eye(4)
     frame[:3, :3] = np.stack([x, np.cross(z, x), z], axis=1)
     frame[:3, 3] = origin
@@ -133,12 +163,30 @@ def _frame(joint: Joint, child: tuple[Array, Array] | None, size: float) -> Arra
     return frame
 
 
+def _steps(joint: Joint, T: Array, size: float) -> Steps:
+    """Return a placement as a modified Denavit-Hartenberg row, or freely where that is far away.
+
+    Where a joint stands on the base is of no effect on dynamics: there the turns alone are kept.
+    """
+    row = _decompose(T, size)
+    if max(abs(row["b"]), abs(row["d"])) > 2.0 * FAR * size:
+        if joint.parent >= 0:
+            return free_steps(T)
+        row |= {"b": 0.0, "a": 0.0, "d": 0.0}
+    return _row_steps(joint.kind, row)
+
+
+def _row_steps(kind: str, row: Mapping[str, float]) -> Steps:
+    """Return the steps of a row as it is: right angles were decided on the axes."""
+    return tidy_steps(Step(motion, row.get(key, 0.0)) for motion, key in mdh_order(kind))
+
+
 def _decompose(T: Array, size: float) -> dict[str, float]:
     """gamma, b, alpha, a, theta, d with T = Rz(gamma) Tz(b) Rx(alpha) Tx(a) Rz(theta) Tz(d)."""
     w, p = T[:3, 2], T[:3, 3]
     sine = math.hypot(w[0], w[1])
     gamma = b = 0.0
-    if sine > _PARALLEL:
+    if sine > ROUNDING:
         # turn about z so that the axis has no x component: (0, -sin alpha, cos alpha)
         gamma = math.atan2(w[0], -w[1])
         if abs(w[0]) <= 1e-12:
@@ -157,7 +205,7 @@ def _decompose(T: Array, size: float) -> dict[str, float]:
         a = math.hypot(p[0], p[1]) if gamma else p[0]
         d = p[2] * math.copysign(1.0, w[2])
     parts = {"gamma": gamma, "b": b, "alpha": alpha, "a": a, "d": d}
-    so_far = matrix_of(mdh_steps("revolute", parts, "frame"))
+    so_far = matrix_of(_row_steps("revolute", parts))
     rest = np.linalg.inv(so_far) @ T
     parts["theta"] = math.atan2(rest[1, 0], rest[0, 0])
     for key in ("b", "a", "d"):
@@ -165,6 +213,6 @@ def _decompose(T: Array, size: float) -> dict[str, float]:
             parts[key] = 0.0
     for key in ("gamma", "alpha", "theta"):
         quarters = round(parts[key] / (math.pi / 2))
-        if abs(parts[key] - quarters * (math.pi / 2)) < 1e-9:
+        if abs(parts[key] - quarters * (math.pi / 2)) < 1e-12:
             parts[key] = quarters * (math.pi / 2)
     return parts

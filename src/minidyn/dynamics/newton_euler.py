@@ -1,27 +1,30 @@
-"""Recursions over the links: motions, inverse dynamics by Newton and Euler, the inertia matrix by composite bodies.
+"""Recursions over the links.
 
-Everything is in link frames. With A = [ω̇×] + [ω×][ω×], a point r fixed to a link has acceleration a + A r, so that
-force and moment about the link's origin are linear in its ten parameters:
+Motions, inverse dynamics by Newton and Euler, the inertia matrix by composite bodies. Everything is
+in link frames. With A = [ω̇×] + [ω×][ω×], a point r fixed to a link has acceleration a + A r, so
+that force and moment about the link's origin are linear in its ten parameters:
 
     f = M a + A [MX MY MZ],    n = J ω̇ + ω × J ω + [MX MY MZ] × a
 
 Composite bodies are each link with all it carries, seen as one rigid body.
 
-`regrouped` gives the same torques from fewer numbers: what a joint cannot show is moved to the link below it. A rod
-along the axis of a rotational joint does not notice that the joint turns: its mass, its first moment along the axis
-and its transverse inertia act as if it were fixed to the parent. The inertia tensor of a link that slides acts as if it
-were the parent's. So each link hands these down, towards the base, where they vanish. Torques, inertia and Coriolis
-matrices stay as they are; several of a link's ten parameters become zero and the recursions shrink. Link frames are put
-on the joint axes first. Parameters may be floats or graph nodes: only + - * by constants are used.
+`regrouped` gives the same torques from fewer numbers: what a joint cannot show is moved to the link
+below it. A rod along the axis of a rotational joint does not notice that the joint turns: its mass,
+its first moment along the axis and its transverse inertia act as if it were fixed to the parent.
+The inertia tensor of a link that slides acts as if it were the parent's. So each link hands these
+down, towards the base, where they vanish. Torques, inertia and Coriolis matrices stay as they are;
+several of a link's ten parameters become zero and the recursions shrink. Link frames are put on the
+joint axes first. Parameters may be floats or graph nodes: only + - * by constants are used.
 
-The regressor Y(q, dq, ddq) with tau = Y phi: the twist that unit speed of joint j gives link i meets the wrench that
-unit value of each of link i's parameters needs. Ten short dot products per pair, instead of carrying ten wrenches down
-the chain.
+The regressor Y(q, dq, ddq) with tau = Y phi: the twist that unit speed of joint j gives link i
+meets the wrench that unit value of each of link i's parameters needs. Ten short dot products per
+pair, instead of carrying ten wrenches down the chain.
 
-Motion along a reference is what adaptive control needs instead of measured accelerations. The velocity torques are
-quadratic in the speeds. Their symmetric polar form, linear in dq and in a reference speed dq_r alike, is C(q, dq) dq_r
-with the Christoffel matrix C, the one that makes Ṁ - 2C skew-symmetric. So every product of two speeds in the
-Newton-Euler recursion is replaced by the mean of its two mixed products.
+Motion along a reference is what adaptive control needs instead of measured accelerations. The
+velocity torques are quadratic in the speeds. Their symmetric polar form, linear in dq and in a
+reference speed dq_r alike, is C(q, dq) dq_r with the Christoffel matrix C, the one that makes Ṁ -
+2C skew-symmetric. So every product of two speeds in the Newton-Euler recursion is replaced by the
+mean of its two mixed products.
 """
 
 from __future__ import annotations
@@ -58,7 +61,9 @@ class LinkMotion:
     ww: Vector  # products (wy wz, wz wx, wx wy)
 
 
-def link_motions(tree: Tree, dq: Sequence[Scalar], ddq: Sequence[Scalar], gravity: bool = True) -> list[LinkMotion]:
+def link_motions(
+    tree: Tree, dq: Sequence[Scalar], ddq: Sequence[Scalar], gravity: bool = True
+) -> list[LinkMotion]:
     """Return the motion of every link for joint speeds and accelerations of all joints.
 
     Gravity enters as an acceleration -g of the base.
@@ -106,9 +111,15 @@ def link_wrench(motion: LinkMotion, phi: Sequence[Scalar]) -> tuple[Vector, Vect
 
 
 def joint_torques(
-    tree: Tree, dq: Sequence[Scalar], ddq: Sequence[Scalar], phi: Sequence[Sequence[Scalar]], gravity: bool = True
+    tree: Tree,
+    dq: Sequence[Scalar],
+    ddq: Sequence[Scalar],
+    phi: Sequence[Sequence[Scalar]],
+    gravity: bool = True,
 ) -> list[Scalar]:
-    """Return the torque or force of every joint, rigid links only (drives are added elsewhere), XX ... M of each."""
+    """Return the torque or force of every joint, rigid links only (drives are added elsewhere), XX
+    ... M of each.
+    """
     motions = link_motions(tree, dq, ddq, gravity)
     wrenches = [link_wrench(motion, ten) for motion, ten in zip(motions, phi)]
     tau: list[Scalar] = [tree.zero] * len(tree.moves)
@@ -127,7 +138,9 @@ def joint_torques(
 
 
 def composite_inertia_matrix(tree: Tree, phi: Sequence[Sequence[Scalar]]) -> list[list[Scalar]]:
-    """Return the inertia matrix of all joints, rigid links only, from ten parameters XX ... M of each.
+    """Return the inertia matrix of all joints, rigid links only, from ten parameters XX ...
+
+    M of each.
 
     Implements: LinFang1999 eq. (12)-(17), the composite-body form.
     """
@@ -150,7 +163,9 @@ def composite_inertia_matrix(tree: Tree, phi: Sequence[Sequence[Scalar]]) -> lis
         if move.parent >= 0:
             if move.lever is not None:
                 ten = _placed(ten, (), move.lever)
-            composite[move.parent] = plus(composite[move.parent], _placed(ten, move.turns, move.shift))
+            composite[move.parent] = plus(
+                composite[move.parent], _placed(ten, move.turns, move.shift)
+            )
     return M
 
 
@@ -192,29 +207,38 @@ _DIAGONAL = (0, 3, 5)  # places of XX, YY, ZZ
 
 
 def regrouped(robot: Robot, ten: Sequence[Sequence[Scalar]]) -> tuple[Robot, list[list[Scalar]]]:
-    """Return (robot, ten parameters of each link) with equal torques, link frames on the joints, and fewer parameters.
+    """Return (robot, ten parameters of each link) with equal torques, link frames on the joints,
+    and fewer parameters.
 
-    The robot returned is for recursions over moving joints: its frames and parameter values mean nothing. Energies and
-    placements are not those of the robot given.
+    The robot returned is for recursions over moving joints: its frames and parameter values mean
+    nothing. Energies and placements are not those of the robot given.
 
-    Implements: Gautier1991 eq. (19)-(21) in closed form: YY, MZ, M of a rotational link (axis z) and the tensor of a
-    sliding one regrouped with the parent's.
+    Implements: Gautier1991 eq. (19)-(21) in closed form: YY, MZ, M of a rotational link (axis z)
+    and the tensor of a sliding one regrouped with the parent's.
     """
     own, joints = [], []
     for joint, body in zip(robot.joints, ten):
-        own.append(_placed(body, *constant_placement(joint.after, REAL)) if joint.after else list(body))
-        before = joint.before if joint.parent < 0 else (*robot.joints[joint.parent].after, *joint.before)
+        own.append(
+            _placed(body, *constant_placement(joint.after, REAL)) if joint.after else list(body)
+        )
+        before = (
+            joint.before if joint.parent < 0 else (*robot.joints[joint.parent].after, *joint.before)
+        )
         joints.append(replace(joint, before=before, after=()))
     for index in reversed(range(len(joints))):
         joint = joints[index]
-        own[index], handed = _split(own[index], "xyz".index(joint.motion[1]), joint.turns, joint.slides)
+        own[index], handed = _split(
+            own[index], "xyz".index(joint.motion[1]), joint.turns, joint.slides
+        )
         if joint.parent >= 0:
             turns, shift = constant_placement(joint.before, REAL)
             own[joint.parent] = plus(own[joint.parent], _placed(handed, turns, shift))
     return replace(robot, joints=tuple(joints)), own
 
 
-def _split(ten: list[Scalar], axis: int, turning: bool, sliding: bool) -> tuple[list[Scalar], list[Scalar]]:
+def _split(
+    ten: list[Scalar], axis: int, turning: bool, sliding: bool
+) -> tuple[list[Scalar], list[Scalar]]:
     """Return (what the joint shows, what it hands down)."""
     kept, handed = list(ten), [0.0] * 10
     if turning:
@@ -231,7 +255,9 @@ def _split(ten: list[Scalar], axis: int, turning: bool, sliding: bool) -> tuple[
 
 
 def _placed(ten: Sequence[Scalar], turns: Sequence[Turn], shift: Vector) -> list[Scalar]:
-    """Return the parameters of a body about and along the frame in which its own stands at these turns and shift."""
+    """Return the parameters of a body about and along the frame in which its own stands at these
+    turns and shift.
+    """
     mass = ten[9]
     J, h = shift_tensor(turn_tensor(turns, ten[:6]), to_parent(turns, list(ten[6:9])), mass, shift)
     return [*J, *h, mass]
@@ -240,9 +266,12 @@ def _placed(ten: Sequence[Scalar], turns: Sequence[Turn], shift: Vector) -> list
 def reference_motions(
     tree: Tree, dq: Sequence[Scalar], dq_r: Sequence[Scalar], ddq_r: Sequence[Scalar]
 ) -> list[LinkMotion]:
-    """Return link motions whose torques are M ddq_r + C dq_r + g; for loops, ddq_r of all joints includes Ġ dq_r.
+    """Return link motions whose torques are M ddq_r + C dq_r + g.
 
-    Implements: LuMeng1993 eq. (87), with the Christoffel C of the errata.
+    For loops, ddq_r of all joints includes Ġ dq_r.
+
+    Implements: LuMeng1993 eq. (87), with the
+    Christoffel C of the errata.
     """
     still = (tree.zeros, tree.zeros)
     base = _mixed(still, tree.zeros, [tree.zero - g for g in tree.gravity])
@@ -250,7 +279,9 @@ def reference_motions(
     speeds: list[tuple[Vector, Vector]] = []
     for move, speed, reference, acceleration in zip(tree.moves, dq, dq_r, ddq_r):
         parent = base if move.parent < 0 else found[move.parent]
-        w, w_r = (move.vector_to_child(v) for v in (still if move.parent < 0 else speeds[move.parent]))
+        w, w_r = (
+            move.vector_to_child(v) for v in (still if move.parent < 0 else speeds[move.parent])
+        )
         dw = move.vector_to_child(parent.dw)
         a = move.vector_to_child(add(parent.a, matrix_product(parent.A, move.shift)))
         if not move.fixed:
@@ -292,7 +323,10 @@ def link_columns(motion: LinkMotion) -> list[Vector]:
 
 
 def row_of_ten(motion: LinkMotion, moments: list[Vector], u: Vector, v: Vector) -> list[Scalar]:
-    """Return the power of unit parameters XX ... M of a link against the twist (u, v) in its frame."""
+    """Return the power of unit parameters XX ...
+
+    M of a link against the twist (u, v) in its frame.
+    """
     A, a = motion.A, motion.a
     return [
         *(dot(u, moment) for moment in moments),
@@ -304,22 +338,31 @@ def row_of_ten(motion: LinkMotion, moments: list[Vector], u: Vector, v: Vector) 
 
 
 def twists_on_path(tree: Tree) -> list[dict[int, tuple[Vector, Vector]]]:
-    """Return for each link {joint on its path: twist of the link at its origin, in its frame, for unit speed}."""
+    """Return for each link {joint on its path: twist of the link at its origin, in its frame, for
+    unit speed}.
+    """
     found: list[dict[int, tuple[Vector, Vector]]] = []
     for index, move in enumerate(tree.moves):
         own = {}
         if move.parent >= 0:
-            own = {joint: move.twist_to_child(*twist) for joint, twist in found[move.parent].items()}
+            own = {
+                joint: move.twist_to_child(*twist) for joint, twist in found[move.parent].items()
+            }
         if not move.fixed:
             own[index] = move.unit_twist
         found.append(own)
     return found
 
 
-def rigid_regressor(tree: Tree, dq: Sequence[Scalar], ddq: Sequence[Scalar]) -> list[dict[int, list[Scalar]]]:
-    """Return for each link {joint: ten entries}: the non-zero blocks of the regressor of all joints.
+def rigid_regressor(
+    tree: Tree, dq: Sequence[Scalar], ddq: Sequence[Scalar]
+) -> list[dict[int, list[Scalar]]]:
+    """Return for each link {joint: ten entries}.
 
-    Implements: Gautier1991 eq. (8), LuMeng1993 eq. (70)-(85) in ten parameters a link.
+    The non-zero blocks of the regressor of all joints.
+
+    Implements: Gautier1991 eq. (8), LuMeng1993
+    eq. (70)-(85) in ten parameters a link.
     """
     return regressor_blocks(tree, link_motions(tree, dq, ddq))
 
@@ -329,5 +372,7 @@ def regressor_blocks(tree: Tree, motions: Sequence[LinkMotion]) -> list[dict[int
     blocks = []
     for motion, twists in zip(motions, twists_on_path(tree)):
         moments = link_columns(motion)
-        blocks.append({joint: row_of_ten(motion, moments, u, v) for joint, (u, v) in twists.items()})
+        blocks.append(
+            {joint: row_of_ten(motion, moments, u, v) for joint, (u, v) in twists.items()}
+        )
     return blocks

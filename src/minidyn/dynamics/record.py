@@ -1,8 +1,8 @@
 """The robot's functions as recorded programs: each recursion run once on graph nodes.
 
-Unknown parameters (NaN) do no harm where the function does not depend on them. A parameter matters where its column of
-the regressor is not zero. Columns are judged by their values at generic states, so that terms which cancel count as
-zero too, however the function was written down.
+Unknown parameters (NaN) do no harm where the function does not depend on them. A parameter matters
+where its column of the regressor is not zero. Columns are judged by their values at generic states,
+so that terms which cancel count as zero too, however the function was written down.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ from minidyn.dynamics.tree import (
     constant_placement,
     coordinates,
     drifting,
+    measured_rows,
     place,
 )
 from minidyn.dynamics.vectors import Scalar, christoffel_matrix, plus, solve_symmetric
@@ -60,7 +61,9 @@ from minidyn.model.drives import INERTIAS
 from minidyn.model.robot import Robot
 
 STATES = "memory"
-"""Argument with the states (..., m) of drives that remember, for functions that are recorded with it."""
+"""Argument with the states (..., m) of drives that remember, for functions that are recorded with
+it.
+"""
 
 
 @dataclass(frozen=True)
@@ -82,10 +85,13 @@ class _Recording:
         c = coordinates(self.robot, self.inputs["q"], moving, self.inputs["ddq"] if ddq else still)
         return place(self.robot, c.q, self.numbers), c
 
-    def motion(self, dq: bool = True, ddq: bool = True) -> tuple[Tree, Coordinates, list[list[Scalar]]]:
-        """As `state`, with ten parameters of each link: fewer and other ones that give the same torques.
+    def motion(
+        self, dq: bool = True, ddq: bool = True
+    ) -> tuple[Tree, Coordinates, list[list[Scalar]]]:
+        """As `state`, with ten parameters of each link.
 
-        With symbols for numbers they stay as they are: formulas are to be read.
+        Fewer and other ones that give the same torques. With symbols for numbers they stay as they
+        are: formulas are to be read.
         """
         if self.numbers is not REAL:
             return *self.state(dq, ddq), [list(body) for body in self.ten]
@@ -93,13 +99,23 @@ class _Recording:
         _, c = self.state(dq, ddq)
         return place(robot, c.q, REAL), c, ten
 
-    def columns_of(self, c: Coordinates, blocks: Sequence[Block], sixteen: bool = False) -> list[list[Scalar]]:
+    def columns_of(
+        self, c: Coordinates, blocks: Sequence[Block], sixteen: bool = False
+    ) -> list[list[Scalar]]:
         """Return the wanted columns of a regressor given by its blocks, drives included."""
         every = all_columns(self.robot, blocks, self.drives(c), sixteen)
-        return chosen_columns(c, every, self.columns, self.combine)
+        return self.chosen(c, every)
+
+    def chosen(self, c: Coordinates, every: Sequence[Sequence[Scalar]]) -> list[list[Scalar]]:
+        """Return the wanted columns of a regressor given by that of all joints."""
+        rows = chosen_columns(c, every, self.columns, self.combine)
+        return measured_rows(self.robot, rows, [0.0] * len(rows[0]))
 
     def drives(self, c: Coordinates, at_rest: bool = False) -> list[DriveColumn]:
-        """Return the drive columns; loads that friction grows with are those of the motion, or the weight alone."""
+        """Return the drive columns.
+
+        Loads that friction grows with are those of the motion, or the weight alone.
+        """
         loads = None
         if has_load(self.robot):
             tree, _, ten = self.motion(dq=False, ddq=False)
@@ -116,7 +132,11 @@ class _Recording:
 Results = dict[str, object]
 
 
-def _inverse_dynamics(r: _Recording, ddq: bool = True) -> list[Scalar]:
+def _inverse_dynamics(r: _Recording) -> list[Scalar]:
+    return measured_rows(r.robot, _all_torques(r))
+
+
+def _all_torques(r: _Recording, ddq: bool = True) -> list[Scalar]:
     tree, c, ten = r.motion(ddq=ddq)
     tau = joint_torques(tree, c.dq, c.ddq, ten)
     for column in r.drives(c):
@@ -127,14 +147,18 @@ def _inverse_dynamics(r: _Recording, ddq: bool = True) -> list[Scalar]:
 
 def _gravity_torque(r: _Recording) -> list[Scalar]:
     tree, c, ten = r.motion(dq=False, ddq=False)
-    return c.project(joint_torques(tree, c.dq, c.ddq, ten))
+    return measured_rows(r.robot, c.project(joint_torques(tree, c.dq, c.ddq, ten)))
 
 
 def _inertia_matrix(r: _Recording, drives: Collection[int] | None = None) -> list[list[Scalar]]:
     """Return the inertia matrix, with all inertias of drives or those at some places."""
     tree, c, ten = r.motion(dq=False, ddq=False)
     M = composite_inertia_matrix(tree, ten)
-    phi = r.phi if drives is None else [value if k in drives else 0.0 for k, value in enumerate(r.phi)]
+    phi = (
+        r.phi
+        if drives is None
+        else [value if k in drives else 0.0 for k, value in enumerate(r.phi)]
+    )
     rotors = rotor_inertia_matrix(r.robot, phi)
     return c.project_matrix([plus(row, extra) for row, extra in zip(M, rotors)])
 
@@ -147,13 +171,19 @@ def _forward_dynamics(r: _Recording) -> list[Scalar]:
     if has_load(r.robot) and loads_move(r.robot):
         tree, c, ten = r.motion(ddq=False)
         inertia = _inertia_matrix(r, behind_gears(r.robot))
-        return rubbing_accelerations(r.robot, tree, c, ten, r.phi, inertia, r.inputs["tau"], r.inputs.get(STATES))
-    bias = _inverse_dynamics(r, ddq=False)
-    return solve_symmetric(_inertia_matrix(r), [t - b for t, b in zip(r.inputs["tau"], bias)], r.robot.joint_names)
+        return rubbing_accelerations(
+            r.robot, tree, c, ten, r.phi, inertia, r.inputs["tau"], r.inputs.get(STATES)
+        )
+    bias = _all_torques(r, ddq=False)
+    return solve_symmetric(
+        _inertia_matrix(r), [t - b for t, b in zip(r.inputs["tau"], bias)], r.robot.joint_names
+    )
 
 
 def _standard(blocks: Sequence[Block]) -> list[Block]:
-    return [{joint: standard_entries(entries) for joint, entries in block.items()} for block in blocks]
+    return [
+        {joint: standard_entries(entries) for joint, entries in block.items()} for block in blocks
+    ]
 
 
 REGRESSORS: dict[str, Callable[[Tree, Sequence[Scalar], Sequence[Scalar]], Sequence[Block]]] = {
@@ -162,7 +192,9 @@ REGRESSORS: dict[str, Callable[[Tree, Sequence[Scalar], Sequence[Scalar]], Seque
     "lumeng16_regressor": sixteen_regressor,
     "lumeng16_lagrange_regressor": lagrange_regressor,
 }
-"""The blocks of each form of the regressor, from geometry, speeds and accelerations of all joints."""
+"""The blocks of each form of the regressor, from geometry, speeds and accelerations of all
+joints.
+"""
 
 
 def _regressor(r: _Recording, form: str = "regressor", sixteen: bool = False) -> list[list[Scalar]]:
@@ -176,39 +208,52 @@ def _slotine_li_regressor(r: _Recording) -> list[list[Scalar]]:
     reference = coordinates(r.robot, q, dqr, ddqr, along=dq)
     tree = place(r.robot, c.q, r.numbers)
     # friction at the reference speed: what it differs by from the true one only dissipates
-    return r.columns_of(reference, regressor_blocks(tree, reference_motions(tree, c.dq, reference.dq, reference.ddq)))
+    return r.columns_of(
+        reference,
+        regressor_blocks(tree, reference_motions(tree, c.dq, reference.dq, reference.ddq)),
+    )
 
 
 def _momentum_regressor(r: _Recording) -> Results:
     tree, c = r.state(ddq=False)
     links = link_lagrangians(tree, c.dq)
-    # with speeds for accelerations Ia's column is the speed; what loads drives in motion is not known
+    # with speeds for accelerations Ia's column is the speed; what loads drives in motion is not
+    # known
     drives = r.drives(replace(c, ddq=c.dq), at_rest=True)
-    rotors, friction = ([d for d in drives if (d.symbol in INERTIAS) is kind] for kind in (True, False))
+    rotors, friction = (
+        [d for d in drives if (d.symbol in INERTIAS) is kind] for kind in (True, False)
+    )
     W_all = all_columns(r.robot, _standard([link.momentum for link in links]), rotors)
     rest_all = all_columns(r.robot, _standard([link.rest for link in links]), friction)
-    rest = chosen_columns(c, rest_all, r.columns, r.combine)
+    rest = r.chosen(c, rest_all)
     drift = drifting(c, r.inputs["q"], r.inputs["dq"])
     if drift is not None:
-        lost = chosen_columns(drift, W_all, r.columns, r.combine)
+        lost = r.chosen(drift, W_all)
         rest = [[a - b for a, b in zip(row, other)] for row, other in zip(rest, lost)]
-    return {"W": chosen_columns(c, W_all, r.columns, r.combine), "rest": rest}
+    return {"W": r.chosen(c, W_all), "rest": rest}
 
 
 def _energy_parts(r: _Recording) -> tuple[list[Scalar], list[Scalar]]:
     tree, c = r.state(ddq=False)
     kinetic: list[Scalar] = [0.0] * len(r.robot.layout)
     potential: list[Scalar] = [0.0] * len(r.robot.layout)
-    for part, moving, resting in zip(r.robot.layout.links, kinetic_columns(tree, c.dq), potential_columns(tree)):
+    for part, moving, resting in zip(
+        r.robot.layout.links, kinetic_columns(tree, c.dq), potential_columns(tree)
+    ):
         kinetic[part], potential[part] = moving, resting
-    for column in drive_columns(r.robot, c.dq, c.dq, None):  # with speeds for accelerations Ia's column is the speed
+    for column in drive_columns(
+        r.robot, c.dq, c.dq, None
+    ):  # with speeds for accelerations Ia's column is the speed
         kinetic[column.index] = 0.5 * (column.value * column.value)
     return kinetic, potential
 
 
 def _energy(r: _Recording) -> Results:
     parts = zip(("kinetic", "potential"), _energy_parts(r))
-    return {name: sum(parameter * column for parameter, column in zip(r.phi, columns)) for name, columns in parts}
+    return {
+        name: sum(parameter * column for parameter, column in zip(r.phi, columns))
+        for name, columns in parts
+    }
 
 
 def _energy_regressor(r: _Recording) -> list[Scalar]:
@@ -244,7 +289,10 @@ class What:
     link: bool = False  # whether it needs a link
 
     def reads(self, robot: Robot) -> bool:
-        """Whether it reads parameter values of this robot: regressors do for loads that friction grows with."""
+        """Whether it reads parameter values of this robot.
+
+        Regressors do for loads that friction grows with.
+        """
         return self.parameters or ((self.columns or self.subset) and has_load(robot))
 
 
@@ -264,8 +312,12 @@ WHAT: dict[str, What] = {
     "lagrange_regressor": _form("lagrange_regressor"),
     "lumeng16_regressor": _form("lumeng16_regressor", sixteen=True),
     "lumeng16_lagrange_regressor": _form("lumeng16_lagrange_regressor", sixteen=True),
-    "slotine_li_regressor": What(("q", "dq", "dqr", "ddqr"), "Y", _slotine_li_regressor, parameters=False, subset=True),
-    "momentum_regressor": What(("q", "dq"), "W", _momentum_regressor, parameters=False, subset=True),
+    "slotine_li_regressor": What(
+        ("q", "dq", "dqr", "ddqr"), "Y", _slotine_li_regressor, parameters=False, subset=True
+    ),
+    "momentum_regressor": What(
+        ("q", "dq"), "W", _momentum_regressor, parameters=False, subset=True
+    ),
     "energy": What(("q", "dq"), "energy", _energy),
     "energy_regressor": What(("q", "dq"), "h", _energy_regressor, parameters=False),
     "forward_kinematics": What(("q",), "T", _forward_kinematics, parameters=False, link=True),
@@ -275,10 +327,14 @@ WHAT: dict[str, What] = {
 
 
 def require_formulas(robot: Robot, hint: str) -> None:
-    """Refuse a robot with loops that are solved for: its passive joints are no formulas of the inputs."""
+    """Refuse a robot with loops that are solved for: its passive joints are no formulas of the
+    inputs.
+    """
     if robot.implicit_loops:
         loop = robot.implicit_loops[0].name
-        raise Unsupported(f"robot {robot.name!r}: the passive joints of loop {loop!r} must be solved for; {hint}")
+        raise Unsupported(
+            f"robot {robot.name!r}: the passive joints of loop {loop!r} must be solved for; {hint}"
+        )
 
 
 def build(
@@ -291,16 +347,20 @@ def build(
     link: str | int | None = None,
     numbers: Numbers = REAL,
 ) -> Any:
-    """Record one of the robot's functions (WHAT) into a graph of the caller's own, a part of something larger.
+    """Record one of the robot's functions (WHAT) into a graph of the caller's own, a part of
+    something larger.
 
-    Inputs are scalars for each of its arguments, the result nested lists of scalars. Standard parameters phi are read
-    where it reads them (regressors do for loads that friction grows with) and are the robot's own where none are given.
-    For regressors, `columns` are the standard columns that are kept, `combine` combinations of these; for kinematics,
-    `link` is the link or frame. Constants are made by `numbers`: symbols for lengths give formulas. An input STATES
-    holds the states of drives that remember; without it they slide steadily.
+    Inputs are scalars for each of its arguments, the result nested lists of scalars. Standard
+    parameters phi are read where it reads them (regressors do for loads that friction grows with)
+    and are the robot's own where none are given. For regressors, `columns` are the standard columns
+    that are kept, `combine` combinations of these; for kinematics, `link` is the link or frame.
+    Constants are made by `numbers`: symbols for lengths give formulas. An input STATES holds the
+    states of drives that remember; without it they slide steadily.
     """
     require_formulas(
-        robot, "a recorded program needs them as functions of the active joints: give formulas in the robot's file"
+        robot,
+        "a recorded program needs them as functions of the active joints: give formulas in the "
+        "robot's file",
     )
     if not len(phi) and WHAT[what].reads(robot):
         phi = _known(robot, what, robot.parameters)
@@ -310,7 +370,9 @@ def build(
 
 def _known(robot: Robot, what: str, values: Array) -> list[Scalar]:
     """Return parameters without unknown ones that matter; a regressor needs those of the loads."""
-    return list(without_unknowns(robot, what if WHAT[what].parameters else "regressor", values).tolist())
+    return list(
+        without_unknowns(robot, what if WHAT[what].parameters else "regressor", values).tolist()
+    )
 
 
 def record(
@@ -323,12 +385,14 @@ def record(
     link: str | int | None = None,
     memory: bool = False,
 ) -> Function:
-    """Return one of the robot's functions (WHAT) as a recorded program; its loops, if any, are given as functions.
+    """Return one of the robot's functions (WHAT) as a recorded program.
 
-    Parameters None bakes the robot's values in, an array (p,) bakes that in, "argument" makes the vector the function's
-    last argument; of base parameters where `columns` are given. For regressors, `columns` are the standard columns that
-    are kept, `combine` combinations (kept, b) of these that are wanted instead; for kinematics, `link` is the link or
-    frame. With `memory` the states of drives that remember are one more argument, before the parameters.
+    Its loops, if any, are given as functions. Parameters None bakes the robot's values in, an array
+    (p,) bakes that in, "argument" makes the vector the function's last argument; of base parameters
+    where `columns` are given. For regressors, `columns` are the standard columns that are kept,
+    `combine` combinations (kept, b) of these that are wanted instead; for kinematics, `link` is the
+    link or frame. With `memory` the states of drives that remember are one more argument, before
+    the parameters.
     """
     try:
         wanted = WHAT[what]
@@ -345,19 +409,28 @@ def record(
         phi = list(graph.inputs(name, size, uniform=True))
         phi = phi if kept is None else lifted(robot, kept, combine, phi)
     elif wanted.reads(robot):
-        phi = _known(robot, what, np.asarray(robot.parameters if parameters is None else parameters))
+        phi = _known(
+            robot, what, np.asarray(robot.parameters if parameters is None else parameters)
+        )
     result = wanted.build(_Recording(robot, inputs, phi, link, columns, combine))
     return graph.function(what, result if isinstance(result, dict) else {wanted.result: result})
 
 
-def lifted(robot: Robot, columns: Sequence[int], combine: Array | None, beta: Sequence[Scalar]) -> list[Scalar]:
-    """Return standard parameters (p,) that have base parameters beta: those that lead them, all others zero."""
+def lifted(
+    robot: Robot, columns: Sequence[int], combine: Array | None, beta: Sequence[Scalar]
+) -> list[Scalar]:
+    """Return standard parameters (p,) that have base parameters beta.
+
+    Those that lead them, all others zero.
+    """
     phi: list[Scalar] = [0.0] * len(robot.layout)
     for row, column in enumerate(columns):
         if combine is None:
             phi[column] = beta[row]
         else:
-            phi[column] = sum(float(factor) * value for factor, value in zip(combine[row], beta) if factor)
+            phi[column] = sum(
+                float(factor) * value for factor, value in zip(combine[row], beta) if factor
+            )
     return phi
 
 
@@ -367,7 +440,10 @@ _KNOWN: dict[tuple[str, str], NDArray[np.bool_]] = {}
 
 
 def without_unknowns(robot: Robot, what: str, values: Array) -> Array:
-    """Return parameters (p,) with zeros for unknown values that do not matter; those that do are refused by name."""
+    """Return parameters (p,) with zeros for unknown values that do not matter.
+
+    Those that do are refused by name.
+    """
     unknown = np.isnan(values)
     if not unknown.any():
         return values
@@ -375,8 +451,8 @@ def without_unknowns(robot: Robot, what: str, values: Array) -> Array:
     if len(missing):
         shown = first_of([robot.layout.names[index] for index in missing])
         raise UnknownParameters(
-            f"{what} of robot {robot.name!r} needs parameters that are unknown (NaN): {shown}; give values with "
-            "parameters=..., or robot.with_parameters(...)"
+            f"{what} of robot {robot.name!r} needs parameters that are unknown (NaN): {shown}; "
+            "give values with parameters=..., or robot.with_parameters(...)"
         )
     return np.where(unknown, 0.0, values)
 
@@ -393,18 +469,23 @@ def _find(robot: Robot, what: str) -> NDArray[np.bool_]:
     q, dq, ddq = np.random.default_rng(0).uniform(-1.0, 1.0, (3, _STATES, robot.n))
     if what == "energy":
         return _nonzero(evaluate(record(robot, "energy_regressor"), q, dq))
-    # what a load is does not matter here: its parameters are those of links and inertias, which are needed anyhow
+    # what a load is does not matter here: its parameters are those of links and inertias, which are
+    # needed anyhow
     regressor: Function = record(robot, "regressor", parameters=some_parameters(robot))
     Y = np.asarray(evaluate(regressor, q, dq, ddq))
     if what in ("inverse_dynamics", "forward_dynamics"):
         return _nonzero(Y)
-    if what == "regressor":  # of friction that grows with the load; rotors that files do not tell count as none
+    if (
+        what == "regressor"
+    ):  # of friction that grows with the load; rotors that files do not tell count as none
         return _nonzero(Y) & _columns(robot, drives=())
     rest = evaluate(regressor, q, 0.0 * dq, 0.0 * ddq)
     if what == "gravity_torque":
         return _nonzero(rest, Y) & _columns(robot, drives=())
     if what == "inertia_matrix":
-        return _nonzero(evaluate(regressor, q, 0.0 * dq, ddq) - rest, Y) & _columns(robot, drives=tuple(INERTIAS))
+        return _nonzero(evaluate(regressor, q, 0.0 * dq, ddq) - rest, Y) & _columns(
+            robot, drives=tuple(INERTIAS)
+        )
     return _nonzero(evaluate(regressor, q, dq, 0.0 * ddq) - rest, Y) & _columns(robot, drives=())
 
 
@@ -416,4 +497,6 @@ def _nonzero(columns: Array, against: Array | None = None) -> NDArray[np.bool_]:
 
 
 def _columns(robot: Robot, drives: Sequence[str]) -> NDArray[np.bool_]:
-    return np.array([column.is_inertial or column.symbol in drives for column in robot.layout.columns])
+    return np.array(
+        [column.is_inertial or column.symbol in drives for column in robot.layout.columns]
+    )

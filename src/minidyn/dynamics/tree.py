@@ -1,12 +1,14 @@
-"""The robot at one state, in the number system of the caller: coordinates of all joints, and the tree they place.
+"""The robot at one state, in the number system of the caller.
 
-`coordinates` goes from the independent coordinates q to all joints, and from the torques of all joints back to tau.
-With q_all = f(q): dq_all = G dq, ddq_all = G ddq + Ġ dq, tau = Gᵀ tau_all (Gautier1991, closed loops). Mimic joints and
-passive joints given as functions are the same thing here. G is constant unless a formula is not linear.
+Coordinates of all joints, and the tree they place. `coordinates` goes from the independent
+coordinates q to all joints, and from the torques of all joints back to tau. With q_all = f(q):
+dq_all = G dq, ddq_all = G ddq + Ġ dq, tau = Gᵀ tau_all (Gautier1991, closed loops). Mimic joints
+and passive joints given as functions are the same thing here. G is constant unless a formula is not
+linear.
 
-`place` turns the constant steps of a robot's joints and its coordinates into `Move`s: for each joint, the turns and the
-shift from parent link to child link. Recursions read moves only, so that they run on floats, on arrays, on graph nodes
-and on integers modulo a prime.
+`place` turns the constant steps of a robot's joints and its coordinates into `Move`s: for each
+joint, the turns and the shift from parent link to child link. Recursions read moves only, so that
+they run on floats, on arrays, on graph nodes and on integers modulo a prime.
 """
 
 from __future__ import annotations
@@ -17,7 +19,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from minidyn.arrays import Array
-from minidyn.dynamics.vectors import Scalar, Turn, Vector, add, cross, to_child, to_parent, weighted_sum
+from minidyn.dynamics.vectors import (
+    Scalar,
+    Turn,
+    Vector,
+    add,
+    cross,
+    to_child,
+    to_parent,
+    weighted_sum,
+)
 from minidyn.graph import scalar
 from minidyn.graph.derivative import derivatives, tangents
 from minidyn.graph.node import Node
@@ -27,9 +38,10 @@ from minidyn.model.robot import Robot
 
 
 class Numbers:
-    """How constants and coordinates of a robot become scalars: floats, arrays (one value per sample), graph nodes.
+    """How constants and coordinates of a robot become scalars.
 
-    Other number systems override what they do otherwise.
+    Floats, arrays (one value per sample), graph nodes. Other number systems override what they do
+    otherwise.
     """
 
     def number(self, value: float) -> Scalar:
@@ -41,7 +53,9 @@ class Numbers:
         return self.number(component)
 
     def note(self, quantity: str, link: int, values: Sequence[Scalar]) -> None:
-        """Hear of a quantity of a link that a recursion has computed, such as its angular velocity "w"."""
+        """Hear of a quantity of a link that a recursion has computed, such as its angular velocity
+        "w".
+        """
 
     def length(self, step: Step) -> Scalar:
         """A constant length."""
@@ -67,14 +81,19 @@ class Numbers:
 
 
 class NamedLengths(Numbers):
-    """Real numbers, but for lengths that the robot's file names: given values, arrays (..., 1) of them, or symbols."""
+    """Real numbers, but for lengths that the robot's file names.
+
+    Given values, arrays (..., 1) of them, or symbols.
+    """
 
     def __init__(self, values: Mapping[str, Scalar]) -> None:
         self._values = values
 
     def length(self, step: Step) -> Scalar:
         """A constant length: what was given for its symbol, if anything."""
-        return step.factor * self._values[step.symbol] if step.symbol in self._values else step.value
+        return (
+            step.factor * self._values[step.symbol] if step.symbol in self._values else step.value
+        )
 
 
 REAL = Numbers()
@@ -85,9 +104,15 @@ class Move:
     """From a link's parent to the link."""
 
     parent: int  # index of the parent link, -1 for the base
-    turns: tuple[Turn, ...]  # R = product of these turns takes the link's coordinates to the parent's
-    shift: Vector  # from the parent's origin to the joint's, in the parent's frame; a sliding joint's travel included
-    lever: Vector | None  # from the joint's origin to the link's, in the link's frame; None where they coincide
+    turns: tuple[
+        Turn, ...
+    ]  # R = product of these turns takes the link's coordinates to the parent's
+    # from the parent's origin to the joint's, in the parent's frame; a sliding joint's travel
+    # included
+    shift: Vector
+    lever: (
+        Vector | None
+    )  # from the joint's origin to the link's, in the link's frame; None where they coincide
     axis: Vector  # of the joint, in the link's frame
     turning: bool  # true for a rotational joint
     fixed: bool  # true for a load that is bolted on
@@ -115,7 +140,9 @@ class Move:
 
     @property
     def unit_twist(self) -> tuple[Vector, Vector]:
-        """(angular, linear at the link's origin) that unit joint speed adds, in the link's frame."""
+        """(angular, linear at the link's origin) that unit joint speed adds, in the link's
+        frame.
+        """
         zero = [0 * component for component in self.axis]
         if self.fixed:
             return zero, zero
@@ -134,7 +161,9 @@ class Tree:
     base_shift: Vector  # base origin in the world
     zero: Scalar  # the number 0 of the number system
     one: Scalar  # the number 1
-    note: Callable[[str, int, Sequence[Scalar]], None]  # hears of the links' quantities, see `Numbers`
+    note: Callable[
+        [str, int, Sequence[Scalar]], None
+    ]  # hears of the links' quantities, see `Numbers`
 
     def path(self, link: int) -> list[int]:
         """Indices of the joints from `link` down to the base."""
@@ -152,7 +181,9 @@ class Tree:
     @property
     def units(self) -> list[Vector]:
         """The vectors along x, y and z."""
-        return [[self.one if row == column else self.zero for row in range(3)] for column in range(3)]
+        return [
+            [self.one if row == column else self.zero for row in range(3)] for column in range(3)
+        ]
 
 
 def place(robot: Robot, q_all: Sequence[Scalar], numbers: Numbers = REAL) -> Tree:
@@ -160,7 +191,9 @@ def place(robot: Robot, q_all: Sequence[Scalar], numbers: Numbers = REAL) -> Tre
     moves = tuple(_move(joint, q, numbers) for joint, q in zip(robot.joints, q_all))
     turns, shift, _ = _constant(robot.base, numbers)
     gravity = to_child(turns, [numbers.gravity(float(component)) for component in robot.gravity])
-    return Tree(moves, gravity, turns, shift, numbers.number(0.0), numbers.number(1.0), numbers.note)
+    return Tree(
+        moves, gravity, turns, shift, numbers.number(0.0), numbers.number(1.0), numbers.note
+    )
 
 
 def constant_placement(steps: Sequence[Step], numbers: Numbers) -> tuple[tuple[Turn, ...], Vector]:
@@ -229,7 +262,10 @@ class Coordinates:
         return tau
 
     def project_matrix(self, M_all: Sequence[Sequence[Scalar]]) -> list[list[Scalar]]:
-        """Gᵀ M_all G for a symmetric M_all; one triangle is computed, so that the result is exactly symmetric."""
+        """Gᵀ M_all G for a symmetric M_all.
+
+        One triangle is computed, so that the result is exactly symmetric.
+        """
         half = [self.project(row) for row in M_all]
         M: list[list[Scalar]] = [[0.0] * self.n for _ in range(self.n)]
         for j in range(self.n):
@@ -249,8 +285,9 @@ def coordinates(
 ) -> Coordinates:
     """Return the state of all joints for independent q, dq, ddq (n scalars each).
 
-    A formula that is not linear needs graph nodes: its derivatives are recorded. Zero is the number system's 0. `along`
-    are speeds at which q really moves, where dq is a reference: accelerations are then G ddq + Ġ(along) dq.
+    A formula that is not linear needs graph nodes: its derivatives are recorded. Zero is the number
+    system's 0. `along` are speeds at which q really moves, where dq is a reference: accelerations
+    are then G ddq + Ġ(along) dq.
     """
     column_of = {robot.joints[index].name: column for column, index in enumerate(robot.independent)}
     all_q: list[Scalar] = []
@@ -265,7 +302,9 @@ def coordinates(
         elif joint.kind == "fixed":
             state, row = (zero, zero, zero), {}
         elif joint.follows is not None and joint.follows.formula:
-            state, row = _formula(robot, joint.name, column_of, q, dq, ddq, dq if along is None else along)
+            state, row = _formula(
+                robot, joint.name, column_of, q, dq, ddq, dq if along is None else along
+            )
         else:
             follows = joint.follows
             row = {column_of[name]: ratio for name, ratio in follows.terms} if follows else {}
@@ -293,7 +332,9 @@ def _formula(
     formula = robot.formulas[name]
     names = robot.formula_names
     columns = [column_of[names[variable]] for variable in formula.variables]
-    value = formula.evaluate({variable: q[column] for variable, column in zip(formula.variables, columns)})
+    value = formula.evaluate(
+        {variable: q[column] for variable, column in zip(formula.variables, columns)}
+    )
     first = {q[column]: dq[column] for column in columns}
     speed = tangents([value], first)[0]
     second = {q[column]: along[column] for column in columns} | {
@@ -308,28 +349,43 @@ def _formula(
 
 
 def chosen_columns(
-    c: Coordinates, every: Sequence[Sequence[Scalar]], columns: Sequence[int] | None, combine: Array | None
+    c: Coordinates,
+    every: Sequence[Sequence[Scalar]],
+    columns: Sequence[int] | None,
+    combine: Array | None,
 ) -> list[list[Scalar]]:
     """Return the regressor (n rows) of the independent coordinates from that of all joints.
 
-    Columns are those wanted (None: all), `combine` combinations (wanted, b) of these that are wanted instead.
+    Columns are those wanted (None: all), `combine` combinations (wanted, b) of these that are
+    wanted instead.
     """
     chosen = range(len(every[0]) if every else 0) if columns is None else columns
     projected = [c.project([row[k] for row in every]) for k in chosen]
     if combine is not None:
         projected = [
-            [weighted_sum(combine[:, new].tolist(), [column[row] for column in projected]) for row in range(c.n)]
+            [
+                weighted_sum(combine[:, new].tolist(), [column[row] for column in projected])
+                for row in range(c.n)
+            ]
             for new in range(combine.shape[1])
         ]
     return [[column[row] for column in projected] for row in range(c.n)]
 
 
+def measured_rows(robot: Robot, rows: Sequence[Any], zero: Any = 0.0) -> list[Any]:
+    """Return torques, or rows of a regressor, (n,) with zeros where a torque is not measured."""
+    return [row if known else zero for row, known in zip(rows, robot.torques_measured)]
+
+
 def drifting(c: Coordinates, q: Sequence[Node], dq: Sequence[Scalar]) -> Coordinates | None:
     """Return the coordinates with dG/dt for G; None where G is constant.
 
-    The momentum of the independent coordinates is Gᵀ times that of all joints: its rate holds dG/dt too.
+    The momentum of the independent coordinates is Gᵀ times that of all joints: its rate holds dG/dt
+    too.
     """
     if not any(isinstance(value, Node) for row in c.G for value in row.values()):
         return None
     seeds = dict(zip(q, dq))
-    return replace(c, G=[{column: tangents([value], seeds)[0] for column, value in row.items()} for row in c.G])
+    return replace(
+        c, G=[{column: tangents([value], seeds)[0] for column, value in row.items()} for row in c.G]
+    )

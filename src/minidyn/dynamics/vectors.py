@@ -1,11 +1,13 @@
-"""Vectors, turns and tensors over scalars of any kind: floats, arrays, graph nodes, integers modulo a prime.
+"""Vectors, turns and tensors over scalars of any kind.
 
-A vector is a list of three scalars, a symmetric tensor the list XX XY XZ YY YZ ZZ. A turn about coordinate axis k by an
-angle of cosine c and sine s is (k, c, s). Only + - * are used, so that every number system can follow.
+Floats, arrays, graph nodes, integers modulo a prime. A vector is a list of three scalars, a
+symmetric tensor the list XX XY XZ YY YZ ZZ. A turn about coordinate axis k by an angle of cosine c
+and sine s is (k, c, s). Only + - * are used, so that every number system can follow.
 
-What is made of the inertia matrix M: the Coriolis matrix C from Christoffel symbols, so that Ṁ - 2C is skew-symmetric,
-and forward dynamics by M factored as Lᵀ D L from the tips to the base. Working from the last joint to the first keeps
-the zeros of a branched robot's matrix (Featherstone's L T D L), and recorded on a graph it costs no bookkeeping.
+What is made of the inertia matrix M: the Coriolis matrix C from Christoffel symbols, so that Ṁ - 2C
+is skew-symmetric, and forward dynamics by M factored as Lᵀ D L from the tips to the base. Working
+from the last joint to the first keeps the zeros of a branched robot's matrix (Featherstone's L T D
+L), and recorded on a graph it costs no bookkeeping.
 """
 
 from __future__ import annotations
@@ -110,7 +112,10 @@ def turn_columns(turns: Sequence[Turn], columns: Sequence[Vector]) -> list[Vecto
 
 
 def turn_tensor(turns: Sequence[Turn], J: Sequence[Scalar]) -> list[Scalar]:
-    """R J Rᵀ: a symmetric tensor given in the child's frame, in the parent's; 8 multiplications a turn."""
+    """R J Rᵀ: a symmetric tensor given in the child's frame, in the parent's.
+
+    8 multiplications a turn.
+    """
     tensor = list(J)
     for k, c, s in reversed(turns):
         ii, ij, jj, ki, kj = _PLANE[k]
@@ -121,8 +126,13 @@ def turn_tensor(turns: Sequence[Turn], J: Sequence[Scalar]) -> list[Scalar]:
     return tensor
 
 
-def shift_tensor(J: Sequence[Scalar], h: Vector, mass: Scalar, p: Vector) -> tuple[list[Scalar], Vector]:
-    """Return inertia and first moments of a body about a point -p: J + (p·(h + h'))1 - p hᵀ - h' pᵀ, h' = h + m p."""
+def shift_tensor(
+    J: Sequence[Scalar], h: Vector, mass: Scalar, p: Vector
+) -> tuple[list[Scalar], Vector]:
+    """Return inertia and first moments of a body about a point -p.
+
+    J + (p·(h + h'))1 - p hᵀ - h' pᵀ, h' = h + m p.
+    """
     moved = add(h, scale(mass, p))
     x, y, z = (p[i] * (h[i] + moved[i]) for i in range(3))
     return [
@@ -135,12 +145,16 @@ def shift_tensor(J: Sequence[Scalar], h: Vector, mass: Scalar, p: Vector) -> tup
     ], moved
 
 
-def christoffel_matrix(M: Sequence[Sequence[Scalar]], q: Sequence[Node], dq: Sequence[Scalar]) -> list[list[Scalar]]:
-    """Return C with C_ij = Σ_k ½(∂M_ij/∂q_k + ∂M_ik/∂q_j - ∂M_jk/∂q_i) dq_k, recorded from M's own expressions.
+def christoffel_matrix(
+    M: Sequence[Sequence[Scalar]], q: Sequence[Node], dq: Sequence[Scalar]
+) -> list[list[Scalar]]:
+    """Return C with C_ij = Σ_k ½(∂M_ij/∂q_k + ∂M_ik/∂q_j - ∂M_jk/∂q_i) dq_k, recorded from M's own
+    expressions.
 
     C = ½(Ṁ + P - Pᵀ) with P_ij = Σ_k ∂M_ik/∂q_j dq_k: the sums over k are taken once.
 
-    Implements: Lin1994 eq. (7) with its erratum; LuMeng1993, the matrix C of the example, corrected.
+    Implements: Lin1994 eq. (7) with its erratum; LuMeng1993, the matrix C of the example,
+    corrected.
     """
     n = len(q)
     places = [(i, j) for i in range(n) for j in range(i + 1)]
@@ -164,7 +178,8 @@ def solve_symmetric(
 ) -> list[Scalar]:
     """Return x with M x = b for a symmetric positive definite M, without square roots.
 
-    Names are of the joints its rows belong to, for the message if M turns out to be singular in every configuration.
+    Names are of the joints its rows belong to, for the message if M turns out to be singular in
+    every configuration.
     """
     n = len(b)
     H = [list(row) for row in M]
@@ -174,8 +189,9 @@ def solve_symmetric(
         if _is_zero(H[k][k]):
             row = f"joint {names[k]!r}" if names else f"row {k + 1}"
             raise NotRealizable(
-                f"{row} moves nothing that has inertia: the inertia matrix is singular; check the masses, centres and "
-                "inertias of what it carries, or give its drive a rotor inertia"
+                f"{row} moves nothing that has inertia: the inertia matrix is singular; check the "
+                "masses, centres and inertias of what it carries, or give its drive a rotor "
+                "inertia"
             )
         inverse[k] = 1.0 / H[k][k]
         for i in reversed(range(k)):
@@ -185,7 +201,9 @@ def solve_symmetric(
             for j in range(i + 1):
                 H[i][j] = H[i][j] - factor * H[k][j]
             x[i] = x[i] - factor * x[k]
-            H[k][i] = factor  # row k of L, needed no more as part of M: every i' < i uses its own entry
+            H[k][i] = (
+                factor  # row k of L, needed no more as part of M: every i' < i uses its own entry
+            )
     for k in range(n):
         x[k] = inverse[k] * x[k]
         for i in range(k):

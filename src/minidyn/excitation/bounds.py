@@ -1,12 +1,16 @@
 """What a motion must stay within: the limits of the robot's file, narrowed by what the user gives.
 
-Positions, speeds, accelerations and jerks of all joints, followers included, and torques of the independent ones.
+Positions, speeds, accelerations and jerks of all joints, followers included, and torques of the
+independent ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,10 +18,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from minidyn.arrays import Array, real_array
 from minidyn.dynamics.record import without_unknowns
-from minidyn.errors import DescriptionError, MinidynError, ShapeError, UnknownName, UnknownParameters, Unsupported
+from minidyn.errors import (
+    DescriptionError,
+    MinidynError,
+    ShapeError,
+    UnknownName,
+    UnknownParameters,
+    Unsupported,
+)
+from minidyn.files import AnyPath
+from minidyn.formats.toml.table import read_tables
 from minidyn.model.joint import Joint
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, look
+from minidyn.notices import Notice, warning
 
 LIMITS = ("lower", "upper", "velocity", "acceleration", "jerk", "effort")
 """Limits that may be given, each for all joints or joint by joint."""
@@ -25,26 +38,42 @@ LIMITS = ("lower", "upper", "velocity", "acceleration", "jerk", "effort")
 KINDS = ("position", "velocity", "acceleration", "jerk")
 """What the coefficients of a motion give linearly, in the order of its derivatives."""
 
-NO_RANGE = look(
+NO_RANGE = warning(
     "excite.no_range",
     "Joints have no limits of position; they move within a half turn or half a metre each way.",
     "Give limits={{'lower': ..., 'upper': ...}} or write them into the robot's file.",
 )
-NO_SPEED = look(
+NO_SPEED = warning(
     "excite.no_speed",
-    "Joints have no speed limit; a cautious one is used.",
+    "Joints have no speed limit; a cautious one is assumed.",
     "Give limits={{'velocity': ...}} or write it into the robot's file.",
 )
-NO_EFFORT = look(
+NO_ACCELERATION = warning(
+    "excite.no_acceleration",
+    "Joints have no acceleration limit; torque limits alone, where they are known, bound "
+    "accelerations.",
+    "Give limits={{'acceleration': ...}} from the manual, in the shell --limits FILE.",
+)
+NO_EFFORT = warning(
     "excite.no_effort",
     "Joints have no effort limit; their torques are not limited.",
     "Give limits={{'effort': ...}} or write it into the robot's file.",
 )
+NO_TORQUES = warning(
+    "plan.torques_not_checked",
+    "The robot's parameters are not known, so that torques were not checked.",
+    "Give a robot with a model (an earlier estimate, a CAD file), and run every step at 10 % "
+    "speed first.",
+)
 
 _RANGE = {True: np.pi, False: 0.5}  # of joints without limits, turning (rad) and sliding (m)
-_SPEED = {True: 1.0, False: 0.25}  # of joints without a speed limit, rad/s and m/s
+_LARGEST = 1e12  # of a limit in a file
+CAUTIOUS = {True: 1.0, False: 0.25}
+"""Speed limits that are assumed for joints without one, turning (rad/s) and sliding (m/s)."""
 
-Given = Mapping[str, ArrayLike | Mapping[str, float]]
+LimitTable = Mapping[str, ArrayLike | Mapping[str, float]]
+Given = LimitTable | AnyPath | Sequence[LimitTable | AnyPath]
+"""Limits as a user gives them: a table, a TOML file, or several of these."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +85,10 @@ class Bounds:
         follow: Matrix (m, n) from independent joints to all of them.
         offset: Their constant part (m,), rad or m.
         middle: Middle of the ranges (m,).
-        reach: {kind: largest deviation (m,)}: half the range, speed, acceleration, jerk; infinite where there is none.
-        effort: Largest torques (n,) of the independent joints, N m or N, share included; infinite where there is none.
+        reach: {kind: largest deviation (m,)}: half the range, speed, acceleration, jerk; infinite
+            where there is none.
+        effort: Largest torques (n,) of the independent joints, N m or N, share included; infinite
+            where there is none.
         notices: What the robot's file left open.
     """
 
@@ -70,7 +101,9 @@ class Bounds:
     notices: tuple[Notice, ...] = ()
 
     def all_joints(self, q: Array, order: int = 0) -> Array:
-        """Return the motion (N, m) of all joints from that of the independent ones (N, n), or of a derivative."""
+        """Return the motion (N, m) of all joints from that of the independent ones (N, n), or of a
+        derivative.
+        """
         return np.asarray(q @ self.follow.T + (self.offset if order == 0 else 0.0))
 
     def centred(self, q: Array, order: int = 0) -> Array:
@@ -97,20 +130,29 @@ def predicting_parameters(robot: Robot) -> tuple[Array | None, list[str]]:
     return phi, [robot.layout.names[k] for k in np.flatnonzero(unknown)]
 
 
-def bounds_of(robot: Robot, given: Given | None, share: float) -> Bounds:
+def bounds_of(
+    robot: Robot,
+    given: Given | None,
+    share: float,
+    cautious: Mapping[bool, float] = MappingProxyType(CAUTIOUS),
+) -> Bounds:
     """Return the limits of a robot's motions: of its file and those given, the narrower ones.
 
     Args:
         robot: The robot.
-        given: {"velocity": 1.0, "acceleration": [2, 2, 5], "upper": {"elbow": 1.5}}: for all joints, one for each
-            independent joint, or by joint name.
+        given: {"velocity": 1.0, "acceleration": [2, 2, 5], "upper": {"elbow": 1.5}}: for all
+            joints, one for each independent joint, or by joint name; a TOML file with the same
+            (:func:`read_limits`), or several of these.
         share: Of the effort limits that may be used.
+        cautious: Speeds that are assumed for joints without a limit, turning and sliding.
 
     Raises:
         Unsupported: A joint follows others by a formula, or a loop moves it.
     """
     if not isinstance(share, int | float) or not 0 < share <= 1:
-        raise MinidynError(f"excite: torque_share: expected a number above 0 and at most 1, got {share!r}")
+        raise MinidynError(
+            f"excite: torque_share: expected a number above 0 and at most 1, got {share!r}"
+        )
     moved = _moved(robot)
     follow, offset = np.zeros((len(moved), robot.n)), np.zeros(len(moved))
     for row, joint in enumerate(moved):
@@ -120,21 +162,25 @@ def bounds_of(robot: Robot, given: Given | None, share: float) -> Bounds:
         offset[row] = joint.follows.offset
         for leader, ratio in joint.follows.terms:
             follow[row, robot.joint_names.index(leader)] += ratio
-    narrow = {name: _narrowed(robot, moved, name, (given or {}).get(name)) for name in LIMITS}
-    _require_known(given)
+    tables = _tables(given)
+    narrow = {
+        name: _narrowed(robot, moved, name, [table[name] for table in tables if name in table])
+        for name in LIMITS
+    }
     lower, upper, no_range = _ranges(moved, narrow["lower"], narrow["upper"])
     wrong = np.flatnonzero(~(lower < upper))
     if len(wrong):
         k = int(wrong[0])
         raise DescriptionError(
-            f"excite: joint {moved[k].name!r}: its lower limit {lower[k]:.6g} is not below its upper one {upper[k]:.6g}"
+            f"excite: joint {moved[k].name!r}: its lower limit {lower[k]:.6g} is not below its "
+            f"upper one {upper[k]:.6g}"
         )
-    speed, leads = narrow["velocity"], np.array([joint.follows is None for joint in moved])
-    cautious = np.array([_SPEED[joint.turns] for joint in moved])
-    no_speed = leads & ~np.isfinite(speed)
+    leads = np.array([joint.follows is None for joint in moved])
+    missing = {name: leads & ~np.isfinite(narrow[name]) for name in LIMITS}
+    assumed = np.array([cautious[joint.turns] for joint in moved])
     reach = {
         "position": (upper - lower) / 2,
-        "velocity": np.where(no_speed, cautious, speed),
+        "velocity": np.where(missing["velocity"], assumed, narrow["velocity"]),
         "acceleration": narrow["acceleration"],
         "jerk": narrow["jerk"],
     }
@@ -143,24 +189,79 @@ def bounds_of(robot: Robot, given: Given | None, share: float) -> Bounds:
         if not np.all(values > 0):
             name = moved[int(np.argmax(~(values > 0)))].name
             raise DescriptionError(f"excite: joint {name!r}: its limit of {limit} must be positive")
-    notices = []
-    for open_, kind, what in (
-        (no_range, NO_RANGE, "position limits: it moves within ±π rad or ±0.5 m"),
-        (no_speed, NO_SPEED, "speed limit: 1 rad/s or 0.25 m/s is used"),
-        (leads & ~np.isfinite(narrow["effort"]), NO_EFFORT, "effort limit: its torque is not limited"),
-    ):
-        names = [joint.name for joint, is_open in zip(moved, open_) if is_open]
-        if names:
-            one = repr(names[0]) + (f" and {len(names) - 1} more" if len(names) > 1 else "")
-            notices.append(kind(f"joint {one}: no {what}", joints=names))
     effort = share * narrow["effort"][: robot.n]
     middle = (lower + upper) / 2
-    return Bounds(tuple(joint.name for joint in moved), follow, offset, middle, reach, effort, tuple(notices))
+    return Bounds(
+        tuple(joint.name for joint in moved),
+        follow,
+        offset,
+        middle,
+        reach,
+        effort,
+        _assumed_limits(robot, moved, no_range, missing, cautious),
+    )
 
 
-def narrowed_speed(robot: Robot, given: Given | None) -> Array:
-    """Return the speed limits (n,) of the robot's file or those given, the narrower ones; infinite where none is."""
-    return _narrowed(robot, _moved(robot), "velocity", (given or {}).get("velocity"))[: robot.n]
+def _assumed_limits(
+    robot: Robot,
+    moved: list[Joint],
+    no_range: NDArray[np.bool_],
+    missing: Mapping[str, NDArray[np.bool_]],
+    cautious: Mapping[bool, float],
+) -> tuple[Notice, ...]:
+    """Which limits the robot's file leaves open, each with what is assumed instead."""
+    speeds = f"{cautious[True]:.3g} rad/s or {cautious[False]:.3g} m/s"
+    notices = []
+    for is_missing, kind, what in (
+        (no_range, NO_RANGE, "position limits are assumed (half a turn or half a metre each way)"),
+        (missing["velocity"], NO_SPEED, f"velocity limits are assumed ({speeds})"),
+        (missing["acceleration"], NO_ACCELERATION, "acceleration limits are missing"),
+        (missing["effort"], NO_EFFORT, "effort limits are missing, torques are not limited"),
+    ):
+        names = [joint.name for joint, is_open in zip(moved, is_missing) if is_open]
+        if names:
+            which = ", ".join(map(repr, names)) if len(names) < robot.n else "all joints"
+            notices.append(kind(f"{what}: {which}", joints=names))
+    return tuple(notices)
+
+
+def read_limits(path: AnyPath) -> dict[str, Any]:
+    """Return the limits of a TOML file.
+
+    Keys and values are those of `md.excite`'s limits: a number for all joints, a list with one for
+    each independent joint, or a table by joint name.
+    """
+    top = read_tables(Path(path))
+    top.finish(LIMITS)
+    if not top.data:
+        raise DescriptionError(
+            f"{path}: no limits; expected some of {', '.join(LIMITS)}, such as velocity = 1.0"
+        )
+    for name, value in top.data.items():
+        one_each = [*value.values()] if isinstance(value, Mapping) else value
+        numbers = one_each if isinstance(one_each, list) else [one_each]
+        if not all(type(number) in (int, float) and abs(number) < _LARGEST for number in numbers):
+            what = "a number, a list of numbers, or a table of numbers by joint name"
+            raise top.error(name, f"expected {what}, found {value!r}")
+    return dict(top.data)
+
+
+def _tables(given: Given | None) -> list[LimitTable]:
+    """Limits as tables, files read; only limits that are known."""
+    several = given if isinstance(given, list | tuple) else [] if given is None else [given]
+    tables = []
+    for one in several:
+        table = read_limits(one) if isinstance(one, str | PathLike) else one
+        if not isinstance(table, Mapping):
+            raise DescriptionError(
+                f"excite: limits: expected a file or a mapping with {', '.join(LIMITS)}, got "
+                f"{one!r}"
+            )
+        for name in table:
+            if name not in LIMITS:
+                raise UnknownName("limit", name, LIMITS)
+        tables.append(table)
+    return tables
 
 
 def work_poses(bounds: Bounds, n: int) -> Array:
@@ -172,53 +273,54 @@ def work_poses(bounds: Bounds, n: int) -> Array:
 def _moved(robot: Robot) -> list[Joint]:
     """The independent joints in the order of q, then those that follow them."""
     own = [robot.joints[index] for index in robot.independent]
-    others = [joint for joint in robot.joints if joint.kind != "fixed" and joint.name not in robot.joint_names]
+    others = [
+        joint
+        for joint in robot.joints
+        if joint.kind != "fixed" and joint.name not in robot.joint_names
+    ]
     for joint in others:
         if joint.follows is None or joint.follows.formula or robot.implicit_loops:
             raise Unsupported(
-                f"excite: joint {joint.name!r} of robot {robot.name!r} moves by a loop or a formula: motions are "
-                "designed for robots whose joints are independent or follow others linearly"
+                f"excite: joint {joint.name!r} of robot {robot.name!r} moves by a loop or a "
+                "formula: motions are designed for robots whose joints are independent or follow "
+                "others linearly"
             )
     return own + others
 
 
-def _require_known(given: Given | None) -> None:
-    if given is not None and not isinstance(given, Mapping):
-        raise DescriptionError(f"excite: limits: expected a mapping with {', '.join(LIMITS)}, got {given!r}")
-    for name in given or {}:
-        if name not in LIMITS:
-            raise UnknownName("limit", name, LIMITS)
+def _narrowed(robot: Robot, moved: list[Joint], name: str, values: list[Any]) -> Array:
+    """One limit of all joints: the narrowest of the file's and the given ones."""
+    narrower = np.maximum if name == "lower" else np.minimum
+    top = -np.inf if name == "lower" else np.inf
+    limit = np.array([getattr(joint.limits, name, np.inf) for joint in moved], dtype=float)
+    limit = np.where(np.isnan(limit), top, limit)
+    names = [joint.name for joint in moved]
+    for value in values:
+        more = np.full(len(moved), top)
+        if isinstance(value, Mapping):
+            for joint, number in value.items():
+                if joint not in names:
+                    raise UnknownName(f"joint in the limit {name!r}:", joint, names)
+                more[names.index(joint)] = float(
+                    real_array(number, f"excite: limits: {name} of joint {joint!r}")
+                )
+        else:
+            numbers = real_array(value, f"excite: limits: {name}")
+            if numbers.shape not in ((), (robot.n,)):
+                raise ShapeError(
+                    f"excite: limits: {name}: expected a number, {robot.n} numbers or joints by "
+                    f"name, got shape {numbers.shape}"
+                )
+            more[: robot.n] = numbers
+        if np.isnan(more).any():
+            raise DescriptionError(f"excite: limits: {name} is not a number")
+        limit = np.asarray(narrower(limit, more))
+    return limit
 
 
-def _narrowed(robot: Robot, moved: list[Joint], name: str, value: Any) -> Array:
-    """One limit of all joints: the file's or the given one, whichever is narrower."""
-    top = np.full(len(moved), np.inf)
-    own = np.array([getattr(joint.limits, name, np.inf) for joint in moved], dtype=float)
-    own = np.where(np.isnan(own), -np.inf if name == "lower" else np.inf, own)
-    if value is None:
-        return own
-    if isinstance(value, Mapping):
-        more = -top if name == "lower" else top
-        names = [joint.name for joint in moved]
-        for joint, number in value.items():
-            if joint not in names:
-                raise UnknownName(f"joint in the limit {name!r}:", joint, names)
-            more[names.index(joint)] = float(real_array(number, f"excite: limits: {name} of joint {joint!r}"))
-    else:
-        numbers = real_array(value, f"excite: limits: {name}")
-        if numbers.shape not in ((), (robot.n,)):
-            raise ShapeError(
-                f"excite: limits: {name}: expected a number, {robot.n} numbers or joints by name, got shape "
-                f"{numbers.shape}"
-            )
-        more = -top if name == "lower" else top
-        more[: robot.n] = numbers
-    if np.isnan(more).any():
-        raise DescriptionError(f"excite: limits: {name} is not a number")
-    return np.asarray(np.maximum(own, more) if name == "lower" else np.minimum(own, more))
-
-
-def _ranges(moved: list[Joint], lower: Array, upper: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
+def _ranges(
+    moved: list[Joint], lower: Array, upper: Array
+) -> tuple[Array, Array, NDArray[np.bool_]]:
     """Ends of the ranges, and which of the independent joints had none on a side."""
     reach = np.array([_RANGE[joint.turns] for joint in moved])
     leads = np.array([joint.follows is None for joint in moved])

@@ -1,7 +1,8 @@
 """How good a motion is: numbers made from its information matrix, smaller is better.
 
-The information matrix F (b, b) is that of base parameters in an orthonormal basis of what is identifiable, so that no
-number depends on which parameters lead the set. With the standard deviations s_1 ... s_b along its eigenvectors,
+The information matrix F (b, b) is that of base parameters in an orthonormal basis of what is
+identifiable, so that no number depends on which parameters lead the set. With the standard
+deviations s_1 ... s_b along its eigenvectors,
 
     d           (s_1 ... s_b)^(1/b), the geometric mean; the determinant of F is s^(-2b)
     a           root mean square of them
@@ -9,9 +10,10 @@ number depends on which parameters lead the set. With the standard deviations s_
     condition   the largest over the smallest: the condition number of the regressor
     predict     root mean square of the predicted torque's error over the robot's work space, over the noise
 
-The last two functions give the logarithm of one of them and its derivative with respect to F, from which the gradient
-of a design follows. The largest is replaced by a p-norm there, which has a derivative everywhere.
-"""
+The last two functions give the logarithm of one of them and its derivative with respect to F, from
+which the gradient of a design follows. The largest is replaced by a p-norm there, which has a
+derivative everywhere.
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -45,10 +47,14 @@ def evaluate_criteria(F: Array, work: Array) -> dict[str, float]:
 
 
 def log_criterion(name: str, F: Array, work: Array) -> tuple[float, Array]:
-    """Return the logarithm of a criterion (of a smooth one near it) and its derivative (b, b) with respect to F."""
+    """Return the logarithm of a criterion (of a smooth one near it) and its derivative (b, b) with
+    respect to F.
+    """
     values, V = np.linalg.eigh(F)
     b = len(values)
-    values = np.maximum(values, 1e-13 * values[-1])  # a motion that hides something is very bad, not meaningless
+    values = np.maximum(
+        values, 1e-13 * values[-1]
+    )  # a motion that hides something is very bad, not meaningless
     inverse = 1.0 / values
     if name == "d":
         return float(0.5 * np.mean(np.log(inverse))), -0.5 / b * (V * inverse) @ V.T

@@ -2,9 +2,10 @@
 
     q(t) = start + (end - start) s(t) + Σ_k c_k φ_k(t)
 
-s is the smooth step of degree five; it is absent where the motion ends where it began. The φ_k span the Fourier series
-of given harmonics whose speed and acceleration vanish at the ends (and which vanish there themselves where the pose is
-given), so that every choice of coefficients is at rest at both ends.
+s is the smooth step of degree five; it is absent where the motion ends where it began. The φ_k span
+the Fourier series of given harmonics whose speed and acceleration vanish at the ends (and which
+vanish there themselves where the pose is given), so that every choice of coefficients is at rest at
+both ends.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ FAMILIES = ("fourier", "bspline")
 """Motions that a search may choose from."""
 
 ORDERS = 5
-"""Position and its derivatives that a family gives: position, speed, acceleration, jerk and the one after."""
+"""Position and its derivatives that a family gives.
+
+Position, speed, acceleration, jerk and the one after.
+"""
 
 STEP = np.polynomial.Polynomial([0, 0, 0, 10, -15, 6])
 """s(x): from 0 to 1, speed and acceleration zero at both ends."""
@@ -38,7 +42,10 @@ class Course(Protocol):
         ...
 
     def derivatives(self, t: Array) -> list[Array]:
-        """Return position, speed, acceleration, jerk and the one after, each (N, n), at times t (N,)."""
+        """Return position, speed, acceleration, jerk and the one after.
+
+        Each (N, n), at times t (N,).
+        """
         ...
 
     def highest(self) -> Array:
@@ -55,7 +62,10 @@ class Timed(Protocol):
         ...
 
     def __call__(self, t: ArrayLike) -> State:
-        """Return (q, dq, ddq), each (..., n), at times t (...); before and after it stands still."""
+        """Return (q, dq, ddq), each (..., n), at times t (...).
+
+        Before and after it stands still.
+        """
         ...
 
     def to_json(self) -> dict[str, Any]:
@@ -93,11 +103,19 @@ class Motion:
     def to_json(self) -> dict[str, Any]:
         """Return the coefficients as plain values."""
         series = self.series
-        found = {"period": series.period, "centre": series.centre, "sine": series.sine, "cosine": series.cosine}
+        found = {
+            "period": series.period,
+            "centre": series.centre,
+            "sine": series.sine,
+            "cosine": series.cosine,
+        }
         return {**found, "shift": self.shift}
 
     def __repr__(self) -> str:
-        return f"Motion({len(self.shift)} joints, {len(self.series.sine)} harmonics, {self.duration:g} s)"
+        return (
+            f"Motion({len(self.shift)} joints, {len(self.series.sine)} harmonics, "
+            f"{self.duration:g} s)"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +163,9 @@ class Family:
     @cached_property
     def frequencies(self) -> Array:
         """Angular frequencies (K,), rad/s."""
-        return np.asarray(2 * np.pi * self.periods / self.duration * np.arange(1.0, self.harmonics + 1))
+        return np.asarray(
+            2 * np.pi * self.periods / self.duration * np.arange(1.0, self.harmonics + 1)
+        )
 
     @cached_property
     def combinations(self) -> Array:
@@ -170,7 +190,10 @@ class Family:
         return np.zeros(self.joints) if self.start is None else self.start
 
     def functions(self, t: Array) -> tuple[list[Array], list[Array]]:
-        """Return φ (N, m) and the smooth step s (N,), each with its first four derivatives, at times t (N,)."""
+        """Return φ (N, m) and the smooth step s (N,).
+
+        Each with its first four derivatives, at times t (N,).
+        """
         x, T = np.asarray(t) / self.duration, self.duration
         steps = [(STEP.deriv(order) if order else STEP)(x) / T**order for order in range(ORDERS)]
         return [part @ self.combinations for part in self._raw(np.asarray(t, dtype=float))], steps
@@ -192,7 +215,10 @@ class Family:
         return _Member(self, coefficients)
 
     def highest(self, coefficients: Array) -> Array:
-        """Return what position and its derivatives (5, n) cannot exceed, of coefficients (m, n): sums of sizes."""
+        """Return what position and its derivatives (5, n) cannot exceed, of coefficients (m, n).
+
+        Sums of sizes.
+        """
         raw = np.abs(self.combinations @ coefficients)
         K = self.harmonics
         made = []
@@ -200,23 +226,36 @@ class Family:
         for order in range(ORDERS):
             w = self.frequencies[:, None] ** order
             size = (w * np.hypot(raw[1 : 1 + K], raw[1 + K :])).sum(axis=0)
-            step = 1.01 * np.abs((STEP.deriv(order) if order else STEP)(x)).max() / self.duration**order
+            step = (
+                1.01
+                * np.abs((STEP.deriv(order) if order else STEP)(x)).max()
+                / self.duration**order
+            )
             size = size + step * np.abs(self.shift)
             made.append(size + (raw[0] + np.abs(self.beginning) if order == 0 else 0.0))
         return np.array(made)
 
     def coefficients(self, constant: Array, sine: Array, cosine: Array) -> Array:
-        """Return the coefficients (m, n) nearest to a Fourier series: constant (n,), sine and cosine (K, n)."""
-        return np.asarray(self.combinations.T @ np.vstack([constant - self.beginning, sine, cosine]))
+        """Return the coefficients (m, n) nearest to a Fourier series.
+
+        Constant (n,), sine and cosine (K, n).
+        """
+        return np.asarray(
+            self.combinations.T @ np.vstack([constant - self.beginning, sine, cosine])
+        )
 
     def resting(self, pose: Array) -> Array:
-        """Return the coefficients (m, n) of the motion that stays at a pose, or goes straight to its end."""
+        """Return the coefficients (m, n) of the motion that stays at a pose, or goes straight to
+        its end.
+        """
         return self.coefficients(pose, *np.zeros((2, self.harmonics, self.joints)))
 
     def swinging(self, rng: np.random.Generator) -> Array:
         """Return random coefficients (m, n) about zero."""
         falling = 1.0 / np.arange(1, self.harmonics + 1)[:, None]
-        return self.coefficients(self.beginning, *(falling * rng.normal(size=(2, self.harmonics, self.joints))))
+        return self.coefficients(
+            self.beginning, *(falling * rng.normal(size=(2, self.harmonics, self.joints)))
+        )
 
     def motion(self, coefficients: Array) -> Timed:
         """Return the motion of coefficients (m, n)."""
@@ -244,7 +283,10 @@ class _Member:
 
     def derivatives(self, t: Array) -> list[Array]:
         phi, step = self.family.functions(t)
-        found = [phi[k] @ self.coefficients + np.outer(step[k], self.family.shift) for k in range(len(phi))]
+        found = [
+            phi[k] @ self.coefficients + np.outer(step[k], self.family.shift)
+            for k in range(len(phi))
+        ]
         found[0] = found[0] + self.family.beginning
         return found
 
@@ -254,10 +296,11 @@ class _Member:
 
 @dataclass(frozen=True, eq=False)
 class Eased:
-    """A periodic motion that is taken up from rest, runs for whole periods, and comes to rest: q(t) = series(s(t)).
+    """A periodic motion that is taken up from rest, runs for whole periods, and comes to rest.
 
-    The path is that of the series. Time s runs from -ramp/2 on; its rate ds/dt rises from 0 to 1 in `ramp` seconds as a
-    smooth step of degree five does, and falls in the same way at the end, so that jerks stay continuous.
+    q(t) = series(s(t)). The path is that of the series. Time s runs from -ramp/2 on; its rate ds/dt
+    rises from 0 to 1 in `ramp` seconds as a smooth step of degree five does, and falls in the same
+    way at the end, so that jerks stay continuous.
 
     Attributes:
         series: The periodic motion.
@@ -280,13 +323,18 @@ class Eased:
         return self.duration
 
     def __call__(self, t: ArrayLike) -> State:
-        """Return (q, dq, ddq), each (..., n), at times t (...); before and after it stands still."""
+        """Return (q, dq, ddq), each (..., n), at times t (...).
+
+        Before and after it stands still.
+        """
         time = np.asarray(t, dtype=float)
         q, dq, ddq = (part.reshape(*time.shape, -1) for part in self.derivatives(time.ravel())[:3])
         return q, dq, ddq
 
     def derivatives(self, t: Array) -> list[Array]:
-        """Return position and its first four derivatives, each (N, n), at times t (N,), by the chain rule."""
+        """Return position and its first four derivatives, each (N, n), at times t (N,), by the
+        chain rule.
+        """
         s0, s1, s2, s3, s4 = (one[:, None] for one in self._time(np.asarray(t, dtype=float)))
         q0, q1, q2, q3, q4 = _of_series(self.series, s0[:, 0])
         return [
@@ -303,7 +351,9 @@ class Eased:
         size = np.hypot(self.series.sine, self.series.cosine)
         b0, b1, b2, b3, b4 = ((k**order * size).sum(axis=0) for order in range(ORDERS))
         x = np.linspace(0.0, 1.0, 2001)
-        s2, s3, s4 = (1.01 * np.abs(STEP.deriv(order)(x)).max() / self.ramp**order for order in (1, 2, 3))
+        s2, s3, s4 = (
+            1.01 * np.abs(STEP.deriv(order)(x)).max() / self.ramp**order for order in (1, 2, 3)
+        )
         return np.array(
             [
                 np.abs(self.series.centre) + b0,
@@ -341,10 +391,13 @@ class Pieces:
     def __call__(self, t: ArrayLike) -> State:
         """Return (q, dq, ddq), each (..., n), at times t (...)."""
         time = np.asarray(t, dtype=float)
-        number = np.minimum(np.searchsorted(self.ends, time.ravel(), side="left"), len(self.ends) - 1)
+        number = np.minimum(
+            np.searchsorted(self.ends, time.ravel(), side="left"), len(self.ends) - 1
+        )
         starts = np.r_[0.0, self.ends[:-1]]
         rows = [
-            np.concatenate(self.pieces[k](one - starts[k])) for k, one in zip(number.tolist(), time.ravel().tolist())
+            np.concatenate(self.pieces[k](one - starts[k]))
+            for k, one in zip(number.tolist(), time.ravel().tolist())
         ]
         q, dq, ddq = np.moveaxis(np.reshape(rows, (*time.shape, 3, -1)), -2, 0)
         return q, dq, ddq
@@ -355,6 +408,9 @@ def _of_series(series: Fourier, t: Array) -> list[Array]:
     w = 2 * np.pi / series.period * np.arange(1, len(series.sine) + 1)
     S, C = np.sin(np.outer(t, w)), np.cos(np.outer(t, w))
     turns = [(S, C), (C, -S), (-S, -C), (-C, S), (S, C)]
-    found = [(s * w**order) @ series.sine + (c * w**order) @ series.cosine for order, (s, c) in enumerate(turns)]
+    found = [
+        (s * w**order) @ series.sine + (c * w**order) @ series.cosine
+        for order, (s, c) in enumerate(turns)
+    ]
     found[0] = found[0] + series.centre
     return found

@@ -1,10 +1,11 @@
-"""Which joint to move and where to lock the others, so that every small problem is well conditioned.
+"""Which joint to move and where to lock the others, so that every small problem is well
+conditioned.
 
-A run gives each joint behind the mover a few equations. Their Gram matrices add up over runs, so a set of runs is
-judged without building it: candidates are places spread evenly over the joint ranges, and a greedy choice followed by
-exchanges keeps those that give the best conditions. Nothing is random: the same robot gets the same plan. Places where
-the mover's motion would exceed a limit or come too near to something are left out; where few are left the motion
-becomes slower or smaller.
+A run gives each joint behind the mover a few equations. Their Gram matrices add up over runs, so a
+set of runs is judged without building it: candidates are places spread evenly over the joint
+ranges, and a greedy choice followed by exchanges keeps those that give the best conditions. Nothing
+is random: the same robot gets the same plan. Places where the mover's motion would exceed a limit
+or come too near to something are left out; where few are left the motion becomes slower or smaller.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ _CANDIDATES = 160
 _GOAL = 15.0  # conditions below this are good: no further run is asked for
 _MORE = 8  # runs beyond one for each mover
 _WORTH = 0.05  # a further run must lower the (logarithmic) score by this
-_OPEN = 1e-9  # eigenvalues of a Gram matrix with unit diagonal that are smaller leave a combination open
+# eigenvalues of a Gram matrix with unit diagonal that are smaller leave a combination open
+_OPEN = 1e-9
 _REACH = {True: 1.2, False: 0.2}  # largest swing of a mover, turning (rad) and sliding (m)
 _SPEED = {True: 2.5, False: 0.5}  # largest speed where the robot sets no lower limit, rad/s and m/s
 _RANGE = {True: np.pi, False: 0.5}  # range of joints without limits
@@ -75,12 +77,17 @@ class Design:
         """Lower and upper ends of the ranges that are used (n,) each."""
         n = self.equations.n
         middle, reach = self.bounds.middle[:n], self.bounds.reach["position"][:n]
-        half = np.minimum(_USE * reach, [_RANGE[joint.turns] for joint in self.equations.chain.joints])
+        half = np.minimum(
+            _USE * reach, [_RANGE[joint.turns] for joint in self.equations.chain.joints]
+        )
         return middle - half, middle + half
 
     @cached_property
     def candidates(self) -> Array:
-        """Places (M, n) spread evenly: the additive sequence with the least discrepancy known for its cost."""
+        """Places (M, n) spread evenly.
+
+        The additive sequence with the least discrepancy known for its cost.
+        """
         n = self.equations.n
         root = 2.0
         for _ in range(60):
@@ -91,7 +98,10 @@ class Design:
         return np.asarray(lower + unit * (upper - lower))
 
     def trajectory(self, run: Run) -> Fourier:
-        """Return the motion of all joints in a run: a sine with its third harmonic for the mover, the others held."""
+        """Return the motion of all joints in a run.
+
+        A sine with its third harmonic for the mover, the others held.
+        """
         smaller, slower, _ = self._pace(run.mover)
         return self._series(run.mover, self.candidates[run.candidate], smaller, slower)
 
@@ -112,7 +122,9 @@ class Design:
     # ---------------------------------------------------------------- limits
 
     def _pace(self, mover: int) -> tuple[float, float, NDArray[np.bool_]]:
-        """How much smaller and slower a mover moves than it could, and which places (M,) keep all limits then."""
+        """How much smaller and slower a mover moves than it could, and which places (M,) keep all
+        limits then.
+        """
         if mover not in self._paces:
             smaller, slower = 1.0, 1.0
             best = smaller, slower, np.zeros(_CANDIDATES, dtype=bool)
@@ -132,8 +144,12 @@ class Design:
             self._paces[mover] = best
         return self._paces[mover]
 
-    def _kept(self, mover: int, smaller: float, slower: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """At which places (M,) the mover's motion keeps speeds and torques, and at which its distances, at samples."""
+    def _kept(
+        self, mover: int, smaller: float, slower: float
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """At which places (M,) the mover's motion keeps speeds and torques, and at which its
+        distances, at samples.
+        """
         everywhere, n = np.ones(_CANDIDATES, dtype=bool), self.equations.n
         course = eased(self._series(mover, self.candidates[0], smaller, slower))
         highest = course.highest()
@@ -147,11 +163,13 @@ class Design:
             part[:, :, mover] = moved[:, mover]
         within = apart = everywhere
         if self.torque is not None:
-            tau = np.asarray(self._compiled(*(part.reshape(-1, n) for part in (q, dq, ddq)))).reshape(q.shape)
+            tau = np.asarray(
+                self._compiled(*(part.reshape(-1, n) for part in (q, dq, ddq)))
+            ).reshape(q.shape)
             within = np.all(np.abs(tau) <= _FULL * self.bounds.effort, axis=(1, 2))
         if self.clearance is not None:
-            distances = self.clearance.distances(q.reshape(-1, n)).reshape(_CANDIDATES, -1)
-            apart = distances.min(axis=1) >= self.clearance.least + _ROOM
+            room = self.clearance.distances(q.reshape(-1, n)) - self.clearance.needed
+            apart = room.reshape(_CANDIDATES, -1).min(axis=1) >= _ROOM
         return within, apart
 
     @cached_property
@@ -160,13 +178,18 @@ class Design:
         return compile_function(self.torque)
 
     def proofs(self) -> list[Proof]:
-        """Return what is known of every chosen run; those that do not keep their limits are replaced by others."""
+        """Return what is known of every chosen run.
+
+        Those that do not keep their limits are replaced by others.
+        """
         known: dict[Run, Proof] = {}
         while True:
             for run in self.runs:
                 if run not in known:
                     course = eased(self.trajectory(run))
-                    known[run] = prove(course, self.bounds, self.torque, self.equations.n, self.clearance)
+                    known[run] = prove(
+                        course, self.bounds, self.torque, self.equations.n, self.clearance
+                    )
                 if not known[run].holds and self._refuse(run):
                     break
             else:
@@ -186,14 +209,16 @@ class Design:
 
     @cached_property
     def movers(self) -> dict[int, dict[int, tuple[str, ...]]]:
-        """{mover: {joint: constants that this mover shows first}}: the movers that are needed, in their order.
+        """{mover: {joint: constants that this mover shows first}}.
 
-        A joint that slides shows its mass by moving; joint r shows most of the rest; what it cannot show (inertia about
-        an axis that stays perpendicular to r's, first moments where r is along gravity) another joint before it, or the
-        joint itself, does; one that must move anyway is preferred.
+        The movers that are needed, in their order. A joint that slides shows its mass by moving;
+        joint r shows most of the rest; what it cannot show (inertia about an axis that stays
+        perpendicular to r's, first moments where r is along gravity) another joint before it, or
+        the joint itself, does; one that must move anyway is preferred.
 
         Implements: Lin1992 Algorithm 2.
-        Differs: What a motion shows is found by rank over all candidate places, which covers every case of step 3.
+        Differs: What a motion shows is found by rank over all candidate places, which covers every
+        case of step 3.
         """
         equations, found = self.equations, dict[int, dict[int, tuple[str, ...]]]()
         joints = equations.chain.joints
@@ -203,39 +228,51 @@ class Design:
                 continue
             must = [joint] if joints[joint].slides or equations.chain.layout.drives[joint] else []
             first = [] if equations.first is None or equations.first > joint else [equations.first]
-            before = [i for i in range(joint) if joints[i].turns] + [i for i in range(joint) if joints[i].slides]
+            before = [i for i in range(joint) if joints[i].turns] + [
+                i for i in range(joint) if joints[i].slides
+            ]
             shown: set[str] = set()
             gram = np.zeros((len(names), len(names)))
             scale = self._sizes[joint]
-            for mover in dict.fromkeys((*must, *first, *(i for i in found if i <= joint), joint, *before)):
+            for mover in dict.fromkeys(
+                (*must, *first, *(i for i in found if i <= joint), joint, *before)
+            ):
                 if len(shown) == len(names):
                     break
-                more = gram + self.gram(mover, joint)[self._pace(mover)[2]].sum(axis=0) / np.outer(scale, scale)
+                more = gram + self.gram(mover, joint)[self._pace(mover)[2]].sum(axis=0) / np.outer(
+                    scale, scale
+                )
                 now = _determined(more, names)
                 if _rank(more) == _rank(gram) and mover not in must:
                     continue
                 gram = more
-                found.setdefault(mover, {})[joint] = tuple(name for name in names if name in now - shown)
+                found.setdefault(mover, {})[joint] = tuple(
+                    name for name in names if name in now - shown
+                )
                 shown = now
             if len(shown) < len(names):
                 missing = ", ".join(name for name in names if name not in shown)
                 raise Unsupported(
-                    f"one joint at a time: robot {equations.robot.name!r} does not show {missing} that way: use "
-                    "md.identify with motions of all joints"
+                    f"one joint at a time: robot {equations.robot.name!r} does not show {missing} "
+                    "that way: use md.identify with motions of all joints"
                 )
         return dict(sorted(found.items()))
 
     # ---------------------------------------------------------------- choice of runs
 
     def gram(self, mover: int, joint: int) -> Array:
-        """Return AᵀA (M, p, p) of a joint's own combinations for a run of the mover at every candidate place."""
+        """Return AᵀA (M, p, p) of a joint's own combinations for a run of the mover at every
+        candidate place.
+        """
         if (mover, joint) not in self._grams:
             A = self._rows(mover, joint, self.candidates)
             self._grams[mover, joint] = np.swapaxes(A, -1, -2) @ A
         return self._grams[mover, joint]
 
     def _rows(self, mover: int, joint: int, places: Array) -> Array:
-        """A joint's equations (..., 24, p) over one period of the mover's motion, at places (..., n)."""
+        """A joint's equations (..., 24, p) over one period of the mover's motion, at places (...,
+        n).
+        """
         trajectory = self.trajectory(Run(mover, 0))
         t = trajectory.period * (np.arange(24) + 0.5) / 24
         q, dq, ddq = (signal[:, mover] for signal in trajectory(t))
@@ -264,8 +301,11 @@ class Design:
             worst = int(np.argmax(conditions))
             if conditions[worst] < _GOAL:
                 break
-            # the worst joint may move itself: axes that are nearly perpendicular to r's show little otherwise
-            trials = [(*self._best(chosen, mover), mover) for mover in dict.fromkeys((*movers, worst))]
+            # the worst joint may move itself: axes that are nearly perpendicular to r's show little
+            # otherwise
+            trials = [
+                (*self._best(chosen, mover), mover) for mover in dict.fromkeys((*movers, worst))
+            ]
             _, candidate, mover = min(trials)
             longer, better = self._exchanged([*chosen, Run(mover, candidate)])
             if better > score - _WORTH:
@@ -274,13 +314,18 @@ class Design:
         return tuple(sorted(chosen))
 
     def conditions(self, runs: Sequence[Run], scaled: bool = False) -> list[float]:
-        """Return the condition number of every joint's equations from all runs; 1 where a joint has nothing to find.
+        """Return the condition number of every joint's equations from all runs.
 
-        Scaled, columns have unit length, so that units and sizes play no part.
+        1 where a joint has nothing to find. Scaled, columns have unit length, so that units and
+        sizes play no part.
         """
         found = []
         for joint in range(self.equations.n):
-            parts = [self._rows(run.mover, joint, self.candidates[run.candidate]) for run in runs if run.mover <= joint]
+            parts = [
+                self._rows(run.mover, joint, self.candidates[run.candidate])
+                for run in runs
+                if run.mover <= joint
+            ]
             if not parts or not self.equations.own[joint]:
                 found.append(1.0)
                 continue
@@ -290,7 +335,10 @@ class Design:
         return found
 
     def _exchanged(self, runs: list[Run]) -> tuple[list[Run], float]:
-        """Replace runs by better ones of the same mover until nothing is gained; return them with their score."""
+        """Replace runs by better ones of the same mover until nothing is gained.
+
+        Return them with their score.
+        """
         chosen = list(runs)
         score = float(self._score([self._sum(chosen, joint) for joint in range(self.equations.n)]))
         for _ in range(4):
@@ -310,7 +358,9 @@ class Design:
         for joint in range(self.equations.n):
             fixed = self._sum(runs, joint)
             sums.append(fixed + self.gram(mover, joint) if mover <= joint else fixed)
-        scores = np.where(self._pace(mover)[2], np.broadcast_to(self._score(sums), (_CANDIDATES,)), np.inf)
+        scores = np.where(
+            self._pace(mover)[2], np.broadcast_to(self._score(sums), (_CANDIDATES,)), np.inf
+        )
         best = int(np.argmin(scores))
         return float(scores[best]), best
 
@@ -320,15 +370,23 @@ class Design:
         return sum(grams, np.zeros((size, size)))
 
     def _score(self, sums: list[Array]) -> Array:
-        """The worst logarithmic condition, and a little of all of them, so that every joint is looked after."""
-        logs = np.stack(np.broadcast_arrays(*[self._log_condition(G, size) for G, size in zip(sums, self._sizes)]))
+        """The worst logarithmic condition, and a little of all of them, so that every joint is
+        looked after.
+        """
+        logs = np.stack(
+            np.broadcast_arrays(
+                *[self._log_condition(G, size) for G, size in zip(sums, self._sizes)]
+            )
+        )
         return np.asarray(logs.max(axis=0) + logs.mean(axis=0))
 
     @staticmethod
     def _log_condition(G: Array, size: Array) -> Array:
-        """Logarithmic condition number of equations with this Gram matrix, and a fine for what they leave open.
+        """Logarithmic condition number of equations with this Gram matrix, and a fine for what they
+        leave open.
 
-        What is open is judged without units: a column may be small, as where two axes are nearly parallel.
+        What is open is judged without units: a column may be small, as where two axes are nearly
+        parallel.
         """
         if not G.shape[-1]:
             return np.zeros(G.shape[:-2])
@@ -337,7 +395,9 @@ class Design:
         least = np.maximum(values[..., 0], 1e-13 * top)
         shape = np.linalg.eigvalsh(G / np.outer(size, size))
         open_ = (shape <= 1e-3 * _OPEN * shape[..., -1:]).sum(axis=-1)
-        return np.asarray(np.log(np.maximum(top, 1e-300) / np.maximum(least, 1e-300)) / 2 + 20.0 * open_)
+        return np.asarray(
+            np.log(np.maximum(top, 1e-300) / np.maximum(least, 1e-300)) / 2 + 20.0 * open_
+        )
 
 
 def eased(series: Fourier, periods: int = 1) -> Eased:

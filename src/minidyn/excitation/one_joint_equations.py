@@ -1,9 +1,10 @@
 """The torque of one joint while another one moves alone, linear in the minimal linear combinations.
 
-Lock every joint but one, and each composite body behind it is rigid. Its first moment and inertia are a constant part,
-which holds the combinations of its own joint, and a varying part, which is made of those of the joints behind it and
-stays the same for the whole run. So joint j's torque has few unknowns once the joints behind j are known: that is what
-makes identification one joint at a time a chain of small problems.
+Lock every joint but one, and each composite body behind it is rigid. Its first moment and inertia
+are a constant part, which holds the combinations of its own joint, and a varying part, which is
+made of those of the joints behind it and stays the same for the whole run. So joint j's torque has
+few unknowns once the joints behind j are known: that is what makes identification one joint at a
+time a chain of small problems.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from minidyn.dynamics.mdh_chain import poses, stands
 from minidyn.dynamics.mdh_frames import to_mdh
 from minidyn.dynamics.papers.composite import Constants, Stand, varying_parts
 from minidyn.errors import Unsupported
+from minidyn.model.canonical import TOLERANCE
 from minidyn.model.drives import ROTOR
 from minidyn.model.placements import tree_pose
 from minidyn.model.robot import Robot
@@ -32,39 +34,51 @@ _VERSION = "1992"
 
 @dataclass(frozen=True, eq=False)
 class Equations:
-    """The small linear equations of a serial chain. Joints are counted from 0, as columns of a recording."""
+    """The small linear equations of a serial chain.
+
+    Joints are counted from 0, as columns of a recording.
+    """
 
     robot: Robot  # the robot as given
-    chain: Robot  # the same in modified Denavit-Hartenberg frames; its joints are the robot's moving joints
+    # the same in modified Denavit-Hartenberg frames; its joints are the robot's moving joints
+    chain: Robot
     base: BaseMap  # the minimal linear combinations (version 1992), what is to be found
     structure: Structure  # r, s, δ, σ of the chain
     own: tuple[tuple[int, ...], ...]  # places in beta of the combinations that belong to each joint
 
     @classmethod
-    def of(cls, robot: Robot, what: str) -> Equations:
-        """Return the equations of a serial chain: any frames, any base, fixed loads, rotor inertia and friction.
+    def of(cls, robot: Robot, what: str, tolerance: float = TOLERANCE) -> Equations:
+        """Return the equations of a serial chain.
 
-        Trees, loops, joints that follow others and coupled drives are refused, in the name of who asks.
+        Any frames, any base, fixed loads, rotor inertia and friction. Trees, loops, joints that
+        follow others and coupled drives are refused, in the name of who asks.
         """
         try:
-            base = mlc_base(robot, _VERSION)
-            chain, _ = to_mdh(robot)
+            base = mlc_base(robot, _VERSION, tolerance=tolerance)
+            chain, _ = to_mdh(robot, tolerance=tolerance)
         except Unsupported as error:
             reason = str(error).split(";")[0]
             raise Unsupported(
-                f"{what}: {reason}; one joint at a time needs a serial chain of free joints: use md.identify"
+                f"{what}: {reason}; one joint at a time needs a serial chain of free joints: use "
+                "md.identify"
             ) from None
         for index, joint in enumerate(chain.joints):
             if joint.parent != index - 1:
                 raise Unsupported(
-                    f"{what}: robot {robot.name!r} branches at joint {joint.name!r}; one joint at a time needs a "
-                    "serial chain: use md.identify"
+                    f"{what}: robot {robot.name!r} branches at joint {joint.name!r}; one joint at "
+                    "a time needs a serial chain: use md.identify"
                 )
         structure = base.structure
         if structure is None or not chain.joints:
-            raise Unsupported(f"{what}: robot {robot.name!r} has no joint that moves; there is nothing to identify")
+            raise Unsupported(
+                f"{what}: robot {robot.name!r} has no joint that moves; there is nothing to "
+                "identify"
+            )
         found = combinations(chain, structure, [0.0] * len(chain.layout))
-        own = tuple(tuple(k for k, c in enumerate(found) if c.joint == index) for index in range(len(chain.joints)))
+        own = tuple(
+            tuple(k for k, c in enumerate(found) if c.joint == index)
+            for index in range(len(chain.joints))
+        )
         return cls(robot, chain, base, structure, own)
 
     @property
@@ -81,11 +95,14 @@ class Equations:
         """Names of the combinations that belong to a joint."""
         return tuple(self.base.names[k] for k in self.own[joint])
 
-    def own_rows(self, mover: int, joint: int, places: Array, q: Array, dq: Array, ddq: Array) -> Array:
-        """Return the coefficients (..., N, p) of a joint's own combinations in its torque, at many places at once.
+    def own_rows(
+        self, mover: int, joint: int, places: Array, q: Array, dq: Array, ddq: Array
+    ) -> Array:
+        """Return the coefficients (..., N, p) of a joint's own combinations in its torque, at many
+        places at once.
 
-        The mover is not behind the joint; its motion is q, dq and ddq (N,). Places (..., n) say where all joints are;
-        the mover's entry is not read.
+        The mover is not behind the joint; its motion is q, dq and ddq (N,). Places (..., n) say
+        where all joints are; the mover's entry is not read.
         """
         C = self._composite_rows(mover, joint, places, q, dq, ddq)
         rows: Array = C @ self._constants_of(joint)[:, list(self.own[joint])]
@@ -94,7 +111,8 @@ class Equations:
     def rows(self, mover: int, joint: int, place: Array, q: Array, dq: Array, ddq: Array) -> Array:
         """Return the coefficients (N, b) of all combinations in a joint's torque during one run.
 
-        Arguments are those of `own_rows`, with one place (n,). Columns of joints before `joint` are zero.
+        Arguments are those of `own_rows`, with one place (n,). Columns of joints before `joint` are
+        zero.
 
         Implements: Lin1992 Algorithm 1, eq. (56)-(61).
         Differs: Corrected as in ERRATA D; rotor inertia and friction take part.
@@ -106,19 +124,29 @@ class Equations:
 
     # ---------------------------------------------------------------- composite bodies
 
-    def _composite_rows(self, mover: int, joint: int, places: Array, q: Array, dq: Array, ddq: Array) -> Array:
-        """Coefficients (..., N, 7) of J11 - J22, J33, J12, J13, J23, cx, cy; sliding (..., N, 4): cx, cy, cz, m̂.
+    def _composite_rows(
+        self, mover: int, joint: int, places: Array, q: Array, dq: Array, ddq: Array
+    ) -> Array:
+        """Coefficients (..., N, 7) of J11 - J22, J33, J12, J13, J23, cx, cy.
 
-        Implements: Lin1992 eq. (51)-(55), (58)-(60), corrected as in ERRATA D.
+        Sliding (..., N, 4): cx, cy, cz, m̂.
+
+        Implements: Lin1992 eq. (51)-(55), (58)-(60), corrected
+        as in ERRATA D.
         """
         at = np.array(places, dtype=float)
-        at[..., mover] = 0.0  # axes and distances seen from joint j do not depend on it, and gravity is turned below
+        at[..., mover] = (
+            # axes and distances seen from joint j do not depend on it, and gravity is turned below
+            0.0
+        )
         pose = tree_pose(self.chain, at)
         Ri, Rj = pose.links[..., mover, :3, :3], pose.links[..., joint, :3, :3]
         u = _seen(Rj, pose.axes[..., mover, :])
         s = _seen(Rj, pose.links[..., joint, :3, 3] - pose.links[..., mover, :3, 3])
         turning = self.chain.joints[mover].turns
-        gravity = _seen(Ri, np.broadcast_to(self.chain.gravity, u.shape))[..., None, :] + np.zeros((len(q), 1))
+        gravity = _seen(Ri, np.broadcast_to(self.chain.gravity, u.shape))[..., None, :] + np.zeros(
+            (len(q), 1)
+        )
         if turning:
             cos, sin = np.cos(q), np.sin(q)
             gx, gy = gravity[..., 0].copy(), gravity[..., 1].copy()
@@ -129,7 +157,10 @@ class Equations:
         dw = u[..., None, :] * change[:, None]
         if turning:
             across = np.cross(u, s)
-            a = across[..., None, :] * ddq[:, None] + np.cross(u, across)[..., None, :] * (dq**2)[:, None]
+            a = (
+                across[..., None, :] * ddq[:, None]
+                + np.cross(u, across)[..., None, :] * (dq**2)[:, None]
+            )
         else:
             a = u[..., None, :] * ddq[:, None]
         x = a - gravity @ between
@@ -164,7 +195,9 @@ class Equations:
 
         Implements: Lin1992 Algorithm 1.
         """
-        v = varying_parts(self._stands, poses(self.chain, list(place)), self._lifted, _VERSION)[joint]
+        v = varying_parts(self._stands, poses(self.chain, list(place)), self._lifted, _VERSION)[
+            joint
+        ]
         none = np.zeros(self.base.rank)
         if self.chain.joints[joint].turns:
             parts = [v.V[0] - v.V[3], v.V[5], v.V[1], v.V[2], v.V[4], v.l[0], v.l[1]]
@@ -178,9 +211,12 @@ class Equations:
 
     @cached_property
     def _lifted(self) -> list[Constants]:
-        """Constants of composite bodies that have these combinations, over beta; what they leave open is zero.
+        """Constants of composite bodies that have these combinations, over beta.
 
-        Implements: Lin1994 eq. (53)-(54) backwards (ERRATA G: the virtual k of κ1, κ2).
+        What they leave open is zero.
+
+        Implements: Lin1994 eq. (53)-(54) backwards (ERRATA G: the
+        virtual k of κ1, κ2).
         """
         unit, none = np.eye(self.base.rank), np.zeros(self.base.rank)
         place = {name: k for k, name in enumerate(self.base.names)}
@@ -204,7 +240,11 @@ class Equations:
         pose = tree_pose(self.chain, np.zeros(self.n))
         ux, uy, uz = pose.links[joint, :3, :3].T @ pose.axes[self.first]
         across = ux * ux + uy * uy
-        return [(-uy * kappa1 - uz * ux * kappa2) / across, (ux * kappa1 - uz * uy * kappa2) / across, kappa2]
+        return [
+            (-uy * kappa1 - uz * ux * kappa2) / across,
+            (ux * kappa1 - uz * uy * kappa2) / across,
+            kappa2,
+        ]
 
     # ---------------------------------------------------------------- drives
 
@@ -216,11 +256,18 @@ class Equations:
         still = np.zeros_like(dq)
         speeds, changes = [still] * self.n, [still] * self.n
         speeds[mover], changes[mover] = dq, ddq
-        for column in drive_columns(self.chain, speeds, changes, Shapes(self.chain, [still] * self.n)):
+        for column in drive_columns(
+            self.chain, speeds, changes, Shapes(self.chain, [still] * self.n)
+        ):
             if joint in column.ratios and column.symbol in symbols:
                 extra[:, symbols.index(column.symbol)] = column.value
         role = self.structure.roles[joint]
-        if ROTOR in drives.values() and not role.turning and role.pull != 0.0 and ROTOR not in symbols:
+        if (
+            ROTOR in drives.values()
+            and not role.turning
+            and role.pull != 0.0
+            and ROTOR not in symbols
+        ):
             # the rotor has joined the mass, and the offset has taken the mass's weight
             extra[:, self.names(joint).index(f"m{role.number}")] += role.pull
         return extra

@@ -1,8 +1,8 @@
 """Motions made of polynomial pieces: splines, and stages that follow each other.
 
-A piece is a polynomial in the seconds since its beginning. What its derivatives cannot exceed is read from its
-Bernstein coefficients, between which every polynomial lies. Pieces join with continuous jerk, so that bounds between
-samples hold where pieces meet, too.
+A piece is a polynomial in the seconds since its beginning. What its derivatives cannot exceed is
+read from its Bernstein coefficients, between which every polynomial lies. Pieces join with
+continuous jerk, so that bounds between samples hold where pieces meet, too.
 """
 
 from __future__ import annotations
@@ -22,8 +22,12 @@ from minidyn.simulation.trajectory import State
 
 _DEGREE = 5  # of splines: the fourth derivative is continuous
 _SAME = 4  # control points at each end that are alike: speed, acceleration and jerk are zero there
-_RISE = np.array([2.5, -3.0, 1.0])  # x⁴, x⁵, x⁶ of the integral of the smooth step: travel while the speed changes
-_MOVE = np.array([35.0, -84.0, 70.0, -20.0])  # x⁴ ... x⁷ of a step that rests, jerk included, at both ends
+_RISE = np.array(
+    [2.5, -3.0, 1.0]
+)  # x⁴, x⁵, x⁶ of the integral of the smooth step: travel while the speed changes
+_MOVE = np.array(
+    [35.0, -84.0, 70.0, -20.0]
+)  # x⁴ ... x⁷ of a step that rests, jerk included, at both ends
 
 FASTEST = (2.1875, 7.5132, 52.5)
 """Largest speed, acceleration and jerk of a move over distance 1 in 1 s."""
@@ -55,13 +59,17 @@ class Piecewise:
         """Return (q, dq, ddq), each (..., n), at times t (...)."""
         time = np.asarray(t, dtype=float)
         inside = np.clip(time, 0.0, self.duration)
-        q, dq, ddq = (part.reshape(*time.shape, -1) for part in self.derivatives(inside.ravel())[:3])
+        q, dq, ddq = (
+            part.reshape(*time.shape, -1) for part in self.derivatives(inside.ravel())[:3]
+        )
         moving = (inside == time)[..., None]
         return q, np.where(moving, dq, 0.0), np.where(moving, ddq, 0.0)
 
     def derivatives(self, t: Array) -> list[Array]:
         """Return position and its first four derivatives, each (N, n), at times t (N,)."""
-        piece = np.clip(np.searchsorted(self.breaks, t, side="right") - 1, 0, len(self.coefficients) - 1)
+        piece = np.clip(
+            np.searchsorted(self.breaks, t, side="right") - 1, 0, len(self.coefficients) - 1
+        )
         x = (t - self.breaks[piece])[:, None]
         found = []
         for part in self._derived:
@@ -87,7 +95,9 @@ class Piecewise:
         for part in self._derived:
             degree = part.shape[1] - 1
             unit = part * (length ** np.arange(degree + 1))[:, :, None]
-            to_bernstein = [[comb(j, i) / comb(degree, i) for i in range(degree + 1)] for j in range(degree + 1)]
+            to_bernstein = [
+                [comb(j, i) / comb(degree, i) for i in range(degree + 1)] for j in range(degree + 1)
+            ]
             made.append(np.abs(np.einsum("ji,min->mjn", to_bernstein, unit)).max(axis=(0, 1)))
         return np.array(made) * (1 + 1e-12)
 
@@ -96,12 +106,16 @@ class Piecewise:
         return {"breaks": self.breaks, "pieces": self.coefficients}
 
     def __repr__(self) -> str:
-        return f"Piecewise({self.coefficients.shape[2]} joints, {len(self.coefficients)} pieces, {self.duration:g} s)"
+        return (
+            f"Piecewise({self.coefficients.shape[2]} joints, {len(self.coefficients)} pieces, "
+            f"{self.duration:g} s)"
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Splines(Family):
-    """All motions that are B-splines of degree five with evenly spaced knots, as many coefficients as a Fourier series.
+    """All motions that are B-splines of degree five with evenly spaced knots, as many coefficients
+    as a Fourier series.
 
     Speed, acceleration and jerk are zero at both ends of every period.
     """
@@ -118,7 +132,10 @@ class Splines(Family):
 
     @cached_property
     def combinations(self) -> Array:
-        """Control points (C, m) of each φ_k: one for both ends where their pose is free, and those between."""
+        """Control points (C, m) of each φ_k.
+
+        One for both ends where their pose is free, and those between.
+        """
         free = np.eye(self._points)[:, _SAME:-_SAME]
         if self.start is not None:
             return frozen(free)
@@ -136,9 +153,13 @@ class Splines(Family):
         return [np.asarray(whole(inside, nu=order)) for order in range(ORDERS)]
 
     def resting(self, pose: Array) -> Array:
-        """Return the coefficients (m, n) of the motion that stays at a pose, or goes straight to its end."""
+        """Return the coefficients (m, n) of the motion that stays at a pose, or goes straight to
+        its end.
+        """
         return (
-            np.tile(pose - self.beginning, (self.size, 1)) if self.start is None else np.zeros((self.size, self.joints))
+            np.tile(pose - self.beginning, (self.size, 1))
+            if self.start is None
+            else np.zeros((self.size, self.joints))
         )
 
     def swinging(self, rng: np.random.Generator) -> Array:
@@ -160,18 +181,25 @@ class Splines(Family):
 
         points = self.combinations @ coefficients + self.beginning
         spline = BSpline(self._knots, points, _DEGREE)
-        one = np.stack([spline(begins, nu=power) / factorial(power) for power in range(_DEGREE + 1)], axis=1)
+        one = np.stack(
+            [spline(begins, nu=power) / factorial(power) for power in range(_DEGREE + 1)], axis=1
+        )
         breaks = np.concatenate([begins + k * period for k in range(self.periods)])
         pieces = np.concatenate([one] * self.periods)
         if np.any(self.shift):
             for power in range(_DEGREE + 1):
-                slope = (STEP.deriv(power) if power else STEP)(breaks / self.duration) / self.duration**power
+                slope = (STEP.deriv(power) if power else STEP)(
+                    breaks / self.duration
+                ) / self.duration**power
                 pieces[:, power] += np.outer(slope / factorial(power), self.shift)
         return Piecewise(frozen(np.append(breaks, self.duration)), frozen(pieces))
 
 
 def joined(pieces: Sequence[tuple[float, Array]]) -> Piecewise:
-    """Return pieces one after the other, each its seconds and coefficients (d + 1, n) of rising powers."""
+    """Return pieces one after the other.
+
+    Each its seconds and coefficients (d + 1, n) of rising powers.
+    """
     degree = max(len(part) for _, part in pieces)
     table = np.zeros((len(pieces), degree, pieces[0][1].shape[1]))
     for row, (_, part) in zip(table, pieces):
@@ -194,7 +222,10 @@ def move(here: Array, there: Array, seconds: float) -> tuple[float, Array]:
 
 
 def change_speed(here: Array, before: Array, after: Array, seconds: float) -> tuple[float, Array]:
-    """Return a piece in which the speed (n,) changes as a smooth step of degree five; it covers their mean's way."""
+    """Return a piece in which the speed (n,) changes as a smooth step of degree five.
+
+    It covers their mean's way.
+    """
     part = np.zeros((7, len(here)))
     part[0], part[1] = here, before
     part[4:] = np.outer(_RISE / seconds ** np.arange(3, 6), after - before)

@@ -1,10 +1,12 @@
 """Whether a motion keeps its limits at all times, not at samples alone.
 
-Positions and their derivatives: between two samples a function leaves the chord by at most h²/8 times its largest
-second derivative, and the coefficients bound that. Torques: the motion of a short time lies in a box, and the recorded
-torque function is evaluated on boxes (`minidyn.graph.interval`); where the result is not within the limits the time is
-halved. Coulomb friction that reverses inside is then covered, too. Distances: they cannot change faster than the joints
-can carry the farthest point of the robot; where that is too much for the clearance the time is halved.
+Positions and their derivatives: between two samples a function leaves the chord by at most h²/8
+times its largest second derivative, and the coefficients bound that. Torques: the motion of a short
+time lies in a box, and the recorded torque function is evaluated on boxes
+(`minidyn.graph.interval`); where the result is not within the limits the time is halved. Coulomb
+friction that reverses inside is then covered, too. Distances: they cannot change faster than the
+joints can carry the farthest point of the robot; where that is too much for the clearance the time
+is halved.
 """
 
 from __future__ import annotations
@@ -37,7 +39,10 @@ _CLOSE = 0.005  # m beyond the clearance up to which a time is critical
 
 @dataclass(frozen=True)
 class Worst:
-    """Where a motion comes nearest to a limit, or exceeds it most: limit, joint, time and share of it."""
+    """Where a motion comes nearest to a limit, or exceeds it most.
+
+    Limit, joint, time and share of it.
+    """
 
     limit: str
     joint: str
@@ -66,16 +71,20 @@ class Proof:
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """How far torques may be from those of the model, because the robot's parameters are known within a share only.
+    """How far torques may be from those of the model, because the robot's parameters are known
+    within a share only.
 
-    Mass, first moment (a vector) and inertia (a tensor) of every link, each in any direction, and every drive term are
-    within the share of their sizes. The largest torque of all such robots is that of the model and the share times the
-    norms of the regressor's blocks: torques are linear in the parameters.
+    Mass, first moment (a vector) and inertia (a tensor) of every link, each in any direction, and
+    every drive term are within the share of their sizes. The largest torque of all such robots is
+    that of the model and the share times the norms of the regressor's blocks: torques are linear in
+    the parameters.
     """
 
     regressor: Function  # of the standard parameters, from q, dq, ddq
     joints: int
-    groups: tuple[tuple[NDArray[np.int_], Array], ...]  # columns of each block, and what they are multiplied with
+    groups: tuple[
+        tuple[NDArray[np.int_], Array], ...
+    ]  # columns of each block, and what they are multiplied with
 
     @classmethod
     def of(cls, robot: Robot, parameters: Array, share: float) -> Spread:
@@ -94,8 +103,12 @@ class Spread:
         return cls(function, robot.n, tuple(group for group in groups if np.any(group[1] > 0)))
 
     def beyond(self, Y: Array) -> Array:
-        """Return how far torques (N, n) may be from the model's, of sizes of the regressor (N, n, p)."""
-        return np.asarray(sum(np.linalg.norm(Y[..., some] * weight, axis=-1) for some, weight in self.groups))
+        """Return how far torques (N, n) may be from the model's, of sizes of the regressor (N, n,
+        p).
+        """
+        return np.asarray(
+            sum(np.linalg.norm(Y[..., some] * weight, axis=-1) for some, weight in self.groups)
+        )
 
     def along(self, motion: Sequence[Array]) -> Array:
         """Return the same along a motion q, dq, ddq (N, n) each."""
@@ -121,8 +134,8 @@ def prove(
 ) -> Proof:
     """Return how much of each limit a motion uses at most.
 
-    `torque` is the recorded function of q, dq, ddq; None: torques are not limited. With a `spread` limits of torques
-    hold for all robots that it describes.
+    `torque` is the recorded function of q, dq, ddq; None: torques are not limited. With a `spread`
+    limits of torques hold for all robots that it describes.
     """
     count = max(_FEWEST, int(np.ceil(course.span / _STEP))) + 1
     t = np.linspace(0.0, course.span, count)
@@ -133,7 +146,11 @@ def prove(
     critical = [np.zeros(0)]
     for order in bounds.active:
         kind = KINDS[order]
-        extra = h * h / 8 * highest[order + 2] if order + 2 < len(highest) else h / 2 * highest[order + 1]
+        extra = (
+            h * h / 8 * highest[order + 2]
+            if order + 2 < len(highest)
+            else h / 2 * highest[order + 1]
+        )
         used = (np.abs(bounds.centred(motion[order], order)) + extra) / bounds.reach[kind]
         shares[kind] = used.max(axis=0)
         worst = _larger(worst, kind, bounds.joints, t, used)
@@ -154,27 +171,33 @@ def prove(
     if clearance is not None:
         apart = clearance.distances(motion[0])
         distances = dict(zip(clearance.names, apart.min(axis=0).tolist()))
-        critical.append(_peaks(t, -apart, -clearance.least - _CLOSE))
-        sample, pair = (int(k) for k in np.unravel_index(int(np.argmin(apart)), apart.shape))
+        room = apart - clearance.needed
+        critical.append(_peaks(t, -room, -_CLOSE))
+        sample, pair = (int(k) for k in np.unravel_index(int(np.argmin(room)), room.shape))
         found = pair, float(t[sample]), float(apart[sample, pair])
-        if found[2] >= clearance.least:
+        if found[2] >= clearance.needed[pair]:
             found = _too_near(course, clearance) or found
+        least = float(clearance.needed[found[0]])
         # a share above one where the distance is below the clearance
-        share = 1.0 + (clearance.least - found[2]) / max(clearance.least, 1e-3)
-        if found[2] < clearance.least and share > worst.share:
+        share = 1.0 + (least - found[2]) / max(least, 1e-3)
+        if found[2] < least and share > worst.share:
             worst = Worst("distance", clearance.names[found[0]], found[1], share)
     holds = worst.share <= 1.0 + _ROUNDING
     return Proof(shares, worst, holds, distances, np.unique(np.concatenate(critical)))
 
 
 def margins_of(bounds: Bounds, proofs: Sequence[Proof]) -> dict[str, dict[str, float]]:
-    """Return the largest share of each limit by joint, and the least distances, of motions that all keep the same."""
+    """Return the largest share of each limit by joint, and the least distances, of motions that all
+    keep the same.
+    """
     found: dict[str, dict[str, float]] = {}
     for kind in proofs[0].shares if proofs else ():
         largest = np.max([proof.shares[kind] for proof in proofs], axis=0)
         found[kind] = dict(zip(bounds.joints, largest.tolist()))
     if proofs and proofs[0].distances:
-        found["distance"] = {name: min(one.distances[name] for one in proofs) for name in proofs[0].distances}
+        found["distance"] = {
+            name: min(one.distances[name] for one in proofs) for name in proofs[0].distances
+        }
     return found
 
 
@@ -192,28 +215,40 @@ def _peaks(t: Array, values: Array, least: float) -> Array:
 
 
 def _too_near(course: Course, clearance: Clearance) -> tuple[int, float, float] | None:
-    """Return (pair, time, distance) that may be below the clearance however short the time; None: none is."""
+    """Return (pair, time, distance) that may be below the clearance however short the time.
+
+    None: none is.
+    """
     highest = course.highest()
     width = min(_FIRST, course.span / 50) / 2
     middle = np.arange(width / 2, course.span, width)
     for _ in range(_HALVINGS):
         q, dq = course.derivatives(middle)[:2]
         half = 0.5001 * width
-        apart = clearance.distances(q) - (half * np.abs(dq) + half**2 / 2 * highest[2]) @ clearance.reach.T
-        open_ = apart.min(axis=1) < clearance.least
+        apart = (
+            clearance.distances(q)
+            - (half * np.abs(dq) + half**2 / 2 * highest[2]) @ clearance.reach.T
+        )
+        room = apart - clearance.needed
+        open_ = room.min(axis=1) < 0.0
         if not open_.any():
             return None
-        found, nearest = middle[open_], apart[open_]
+        found, nearest, rooms = middle[open_], apart[open_], room[open_]
         if len(found) > _MANY:
             break
         middle = np.sort(np.concatenate([found - width / 4, found + width / 4]))
         width /= 2
-    sample, pair = (int(k) for k in np.unravel_index(int(np.argmin(nearest)), nearest.shape))
+    sample, pair = (int(k) for k in np.unravel_index(int(np.argmin(rooms)), rooms.shape))
     return pair, float(found[sample]), float(nearest[sample, pair])
 
 
-def _boxes(course: Course, bounds: Bounds, torque: Function, spread: Spread | None) -> tuple[int, float, float] | None:
-    """Return (joint, time, share) of a torque that may exceed its limit however short the time; None: none does."""
+def _boxes(
+    course: Course, bounds: Bounds, torque: Function, spread: Spread | None
+) -> tuple[int, float, float] | None:
+    """Return (joint, time, share) of a torque that may exceed its limit however short the time.
+
+    None: none does.
+    """
     highest = course.highest()
     width = min(_FIRST, course.span / 50)
     middle = np.arange(width / 2, course.span, width)
@@ -222,7 +257,9 @@ def _boxes(course: Course, bounds: Bounds, torque: Function, spread: Spread | No
         for begin in range(0, len(middle), _BLOCK):
             t = middle[begin : begin + _BLOCK]
             motion = course.derivatives(t)
-            half = 0.5001 * width  # neighbouring boxes overlap by a little: no time falls between them
+            half = (
+                0.5001 * width
+            )  # neighbouring boxes overlap by a little: no time falls between them
             boxes = []
             for order in range(3):
                 room = half * np.abs(motion[order + 1]) + half**2 / 2 * highest[order + 2]

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import wrap
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,11 +26,27 @@ from minidyn.text import safe_comment
 SLOW = 0.1
 """Share of the speed of a first run."""
 
+STANDS_AT_FIRST_POINT = "The robot must stand at the first point before it starts."
+_DRIVES = (
+    "It first drives from wherever the robot stands straight to the first point, {speed}. THIS WAY "
+    "WAS NOT CHECKED, neither for limits nor for collisions with anything: bring the robot close "
+    "to the first point yourself before you start."
+)
+WAY_TO_FIRST_POINT = {
+    "urscript": _DRIVES.format(speed="at 0.2 rad/s"),
+    "franka": _DRIVES.format(speed="at up to 0.19 rad/s"),
+    "krl": _DRIVES.format(speed="at 5 % of the axes' speed"),
+    "rapid": _DRIVES.format(speed="at 50 mm/s"),
+}
+"""What programs that drive to the first point themselves say of it."""
+_SHORT_WARNING = "Drives to the first point first: that way was NOT checked."
+
 _RAMP = 0.2  # share of the speed limits that a ramp uses
 _SPEED = 0.5  # rad/s or m/s, of joints without a speed limit
 _PEAK = 1.875  # largest speed of a quintic move over its mean
 _SHORTEST = 2.0  # s, of a ramp
 _WAYPOINT = 0.2  # s between the points of programs whose controllers move between them
+_COLUMNS = 96  # of a line of text
 _NUMBERS = {6: "six", 7: "seven"}
 _FRANKA_HEAD = """import sys
 
@@ -78,6 +95,7 @@ def main():
     if len(sys.argv) != 2:
         sys.exit("usage: python " + sys.argv[0] + " ROBOT_ADDRESS")
     robot = Robot(sys.argv[1])
+    print("This drives straight to the first point first. THAT WAY WAS NOT CHECKED.")
     if input("This moves the robot. Emergency stop in hand? Type yes: ") != "yes":
         sys.exit("stopped")
     start = position(POINTS[0][0])
@@ -117,24 +135,39 @@ def save_motion(
     path: AnyPath,
     format: str | None,
     checked: Sequence[str],
+    unsure: Sequence[str],
     speed: float,
     home: ArrayLike | None,
     rate: float,
 ) -> Path:
-    """Write a motion as a file; see :meth:`minidyn.Excitation.save`."""
+    """Write a motion as a file; see :meth:`minidyn.Excitation.save`.
+
+    `checked` are the limits that were checked, `unsure` says what was assumed or left out.
+    """
     target = Path(path)
-    kind = {suffix: name for name, (suffix, _) in FORMATS.items()}.get(target.suffix) if format is None else format
+    kind = (
+        {suffix: name for name, (suffix, _) in FORMATS.items()}.get(target.suffix)
+        if format is None
+        else format
+    )
     if kind not in FORMATS:
         if format is None:
             endings = ", ".join(f"{suffix} ({name})" for name, (suffix, _) in FORMATS.items())
-            raise MinidynError(f"{target}: the ending says no format of motions; expected one of {endings}")
+            raise MinidynError(
+                f"{target}: the ending says no format of motions; expected one of {endings}"
+            )
         raise UnknownName("format", format, FORMATS)
     for name, value in (("speed", speed), ("rate", rate)):
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < np.inf:
             raise MinidynError(f"save: {name}: expected a positive number, got {value!r}")
     if speed > 1:
-        raise MinidynError(f"save: speed: expected at most 1, got {speed!r}: faster than designed, limits do not hold")
-    write_atomically(target, FORMATS[kind][1](_points(robot, trajectory, duration, checked, speed, home, rate)))
+        raise MinidynError(
+            f"save: speed: expected at most 1, got {speed!r}: faster than designed, limits do not "
+            "hold"
+        )
+    way = WAY_TO_FIRST_POINT.get(kind, STANDS_AT_FIRST_POINT if home is None else "")
+    points = _points(robot, trajectory, duration, checked, unsure, speed, home, rate, way)
+    write_atomically(target, FORMATS[kind][1](points))
     return target
 
 
@@ -143,11 +176,16 @@ def _points(
     trajectory: Trajectory,
     duration: float,
     checked: Sequence[str],
+    unsure: Sequence[str],
     speed: float,
     home: ArrayLike | None,
     rate: float,
+    way: str,
 ) -> Points:
-    """Return the motion at a rate: with a ramp from the home pose and back, as slow as is wanted."""
+    """Return the motion at a rate.
+
+    With a ramp from the home pose and back, as slow as is wanted.
+    """
     whole = duration / speed
     t = _times(whole, rate)
     q, dq, ddq = along(trajectory, np.minimum(t * speed, duration), robot.n)
@@ -160,15 +198,20 @@ def _points(
         first, second = into[0][-1], into[0][-1] + whole
         parts = [into, _later(parts[0], first), _later(back, second)]
     ramp = (
-        "The moves from and to the home pose keep positions and a fifth of the speed limits; their path was not "
-        "checked for anything else.",
+        "The moves from and to the home pose keep positions and a fifth of the speed limits; "
+        "their path was not checked for anything else.",
     )
     warning = (
         "WARNING: this file moves a robot.",
+        *wrap(way, _COLUMNS),
         "Keep the emergency stop in hand, and people out of reach. Run it at 10 % speed first.",
-        f"Robot: {safe_comment(robot.name)}; {whole:.3f} s at {100 * speed:.3g} % of the designed speed.",
+        (
+            f"Robot: {safe_comment(robot.name)}; {whole:.3f} s at {100 * speed:.3g} % of the "
+            "designed speed."
+        ),
+        *(safe_comment(line) for one in unsure for line in wrap(f"NOTE: {one}.", _COLUMNS)),
         *what_was_checked(checked),
-        *(ramp if home is not None else ("The robot must stand at the first point before it starts.",)),
+        *(ramp if home is not None else ()),
         "Made by minidyn.",
     )
     joined = [np.concatenate([part[k] for part in parts]) for k in range(4)]
@@ -179,8 +222,15 @@ def _points(
 def what_was_checked(checked: Sequence[str]) -> tuple[str, str]:
     """Return what was checked, and what was not, as two sentences; `checked` are the limits."""
     nothing = "of the robot with itself, its tool, cables, obstacles and people"
-    rest = "of the tool, cables, obstacles that were not given, and people" if "distance" in checked else nothing
-    return f"Checked at all times: {', '.join(checked) or 'nothing'}.", f"NOT checked: collisions {rest}."
+    rest = (
+        "of the tool, cables, obstacles that were not given, and people"
+        if "distance" in checked
+        else nothing
+    )
+    return (
+        f"Checked at all times: {', '.join(checked) or 'nothing'}.",
+        f"NOT checked: collisions {rest}.",
+    )
 
 
 def _times(duration: float, rate: float) -> Array:
@@ -188,7 +238,9 @@ def _times(duration: float, rate: float) -> Array:
     return np.linspace(0.0, duration, max(2, int(np.ceil(duration * rate - 1e-9)) + 1))
 
 
-def _later(part: tuple[Array, Array, Array, Array], begin: float) -> tuple[Array, Array, Array, Array]:
+def _later(
+    part: tuple[Array, Array, Array, Array], begin: float
+) -> tuple[Array, Array, Array, Array]:
     """A part of a motion that follows another: its first point is the other's last."""
     return part[0][1:] + begin, part[1][1:], part[2][1:], part[3][1:]
 
@@ -199,8 +251,8 @@ def _ramp(robot: Robot, start: Array, end: Array, rate: float) -> tuple[Array, A
         for name, limit, value in zip(robot.joint_names, limits, pose):
             if not limit.lower - 1e-6 <= value <= limit.upper + 1e-6:
                 raise MinidynError(
-                    f"save: home: joint {name!r} at {value:.6g} is outside its limits {limit.lower:.6g} to "
-                    f"{limit.upper:.6g}"
+                    f"save: home: joint {name!r} at {value:.6g} is outside its limits "
+                    f"{limit.lower:.6g} to {limit.upper:.6g}"
                 )
     fastest = np.array([min(limit.velocity, _SPEED / _RAMP) for limit in limits])
     duration = max(_SHORTEST, float(np.max(_PEAK * np.abs(end - start) / (_RAMP * fastest))))
@@ -216,7 +268,9 @@ def _csv(points: Points) -> bytes:
     for line in points.warning:
         text.write(f"# {line}\n")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["t", *(f"{signal}.{name}" for signal in ("q", "dq", "ddq") for name in points.names)])
+    writer.writerow(
+        ["t", *(f"{signal}.{name}" for signal in ("q", "dq", "ddq") for name in points.names)]
+    )
     for row in np.column_stack([points.t, points.q, points.dq, points.ddq]):
         writer.writerow([f"{value:.10g}" for value in row])
     return text.getvalue().encode()
@@ -226,7 +280,9 @@ def _parquet(points: Points) -> bytes:
     arrow, parquet = optional("pyarrow"), optional("pyarrow.parquet")
     columns: dict[str, Array] = {"t": points.t}
     for signal in ("q", "dq", "ddq"):
-        columns |= {f"{signal}.{name}": getattr(points, signal)[:, k] for k, name in enumerate(points.names)}
+        columns |= {
+            f"{signal}.{name}": getattr(points, signal)[:, k] for k, name in enumerate(points.names)
+        }
     table = arrow.table(columns).replace_schema_metadata({"warning": "\n".join(points.warning)})
     stream = io.BytesIO()
     parquet.write_table(table, stream)
@@ -241,7 +297,10 @@ def _stamp(t: float) -> tuple[int, int]:
 def _ros2(points: Points) -> bytes:
     """A trajectory_msgs/msg/JointTrajectory as `ros2 topic pub` and YAML readers take it."""
     lines = [f"# {line}" for line in points.warning]
-    lines += ["# trajectory_msgs/msg/JointTrajectory", "header: {stamp: {sec: 0, nanosec: 0}, frame_id: ''}"]
+    lines += [
+        "# trajectory_msgs/msg/JointTrajectory",
+        "header: {stamp: {sec: 0, nanosec: 0}, frame_id: ''}",
+    ]
     lines += [f"joint_names: {json.dumps(list(points.names))}", "points:"]
     for t, q, dq, ddq in zip(points.t, points.q, points.dq, points.ddq):
         seconds, nanoseconds = _stamp(float(t))
@@ -257,14 +316,19 @@ def _list(values: Array) -> str:
 
 
 def _mcap(points: Points) -> bytes:
-    """One message in an MCAP file: the trajectory on /joint_trajectory, the warning on /warning before it."""
+    """One message in an MCAP file.
+
+    The trajectory on /joint_trajectory, the warning on /warning before it.
+    """
     from tempfile import TemporaryDirectory
 
     bags, system = optional("rosbags.rosbag2"), optional("rosbags.typesys")
     store = system.get_typestore(system.Stores.LATEST)
     types = store.types
     Duration, Time = types["builtin_interfaces/msg/Duration"], types["builtin_interfaces/msg/Time"]
-    Trajectory, Point = (types[f"trajectory_msgs/msg/JointTrajectory{end}"] for end in ("", "Point"))
+    Trajectory, Point = (
+        types[f"trajectory_msgs/msg/JointTrajectory{end}"] for end in ("", "Point")
+    )
     rows = [
         Point(q, dq, ddq, np.zeros(0), Duration(*_stamp(float(t))))
         for t, q, dq, ddq in zip(points.t, points.q, points.dq, points.ddq)
@@ -291,8 +355,15 @@ def _urscript(points: Points) -> bytes:
     if not np.allclose(np.diff(points.t), step, rtol=0.05):
         raise Unsupported("URScript: points must be even in time; use a higher rate=")
     lines = [f"# {line}" for line in points.warning]
-    lines += ["def minidyn_motion():", f"  movej({_list(points.q[0])}, a=0.2, v=0.2)", "  sleep(1.0)"]
-    lines += [f"  servoj({_list(q)}, t={step:.9g}, lookahead_time=0.05, gain=300)" for q in points.q]
+    lines += [
+        "def minidyn_motion():",
+        f'  popup("{_SHORT_WARNING}", title="minidyn", warning=True, blocking=True)',
+        f"  movej({_list(points.q[0])}, a=0.2, v=0.2)",
+        "  sleep(1.0)",
+    ]
+    lines += [
+        f"  servoj({_list(q)}, t={step:.9g}, lookahead_time=0.05, gain=300)" for q in points.q
+    ]
     lines += ["  stopj(1.0)", "end", "minidyn_motion()"]
     return ("\n".join(lines) + "\n").encode()
 
@@ -300,7 +371,10 @@ def _urscript(points: Points) -> bytes:
 def _require_joints(points: Points, language: str, count: int) -> None:
     if len(points.names) != count or not points.joints_turn:
         raise Unsupported(
-            f"{language} moves {_NUMBERS[count]} rotational joints; this robot has {len(points.names)} joints"
+            (
+                f"{language} moves {_NUMBERS[count]} rotational joints; this robot has "
+                f"{len(points.names)} joints"
+            )
             + ("" if points.joints_turn else ", some of which slide")
         )
 
@@ -308,24 +382,39 @@ def _require_joints(points: Points, language: str, count: int) -> None:
 def _franka(points: Points) -> bytes:
     """A Python program for pylibfranka: a slow move to the first point, then positions at 1 kHz.
 
-    Between points the program follows polynomials of degree five through position, speed and acceleration.
+    Between points the program follows polynomials of degree five through position, speed and
+    acceleration.
     """
     _require_joints(points, "the program for Franka robots", 7)
     rows = np.column_stack([points.t, points.q, points.dq, points.ddq])
     lines = [f"# {line}" for line in points.warning]
-    lines += [_FRANKA_HEAD, "POINTS = [", *(f"    {_list(row)}," for row in rows), "]", _FRANKA_BODY]
+    lines += [
+        _FRANKA_HEAD,
+        "POINTS = [",
+        *(f"    {_list(row)}," for row in rows),
+        "]",
+        _FRANKA_BODY,
+    ]
     return "\n".join(lines).encode()
 
 
 def _waypoints(points: Points) -> tuple[Array, Array]:
-    """Times (N,) and positions (N, n), degrees, of few points: the robot's own controller moves between them."""
+    """Times (N,) and positions (N, n), degrees, of few points.
+
+    The robot's own controller moves between them.
+    """
     stride = max(1, round(_WAYPOINT * (len(points.t) - 1) / float(points.t[-1])))
     chosen = np.unique(np.r_[np.arange(0, len(points.t), stride), len(points.t) - 1])
     return points.t[chosen], np.degrees(points.q[chosen])
 
 
-_BETWEEN = "Between waypoints the robot's controller plans its own motion: limits were checked for the design alone."
-_SIGNS = "Signs and zeros of the axes are those of the model: compare a few poses with the robot first."
+_BETWEEN = (
+    "Between waypoints the robot's controller plans its own motion: limits were checked for the "
+    "design alone."
+)
+_SIGNS = (
+    "Signs and zeros of the axes are those of the model: compare a few poses with the robot first."
+)
 
 
 def _krl(points: Points) -> bytes:
@@ -333,9 +422,23 @@ def _krl(points: Points) -> bytes:
     _require_joints(points, "KRL", 6)
     t, q = _waypoints(points)
     axes = [", ".join(f"A{k + 1} {value:.6f}" for k, value in enumerate(row)) for row in q]
-    lines = ["&ACCESS RVP", *(f"; {line}" for line in (*points.warning, _BETWEEN, _SIGNS)), "DEF minidyn_motion()"]
-    lines += ["  GLOBAL INTERRUPT DECL 3 WHEN $STOPMESS==TRUE DO IR_STOPM()", "  INTERRUPT ON 3", "  BAS(#INITMOV, 0)"]
-    lines += ["  BAS(#VEL_PTP, 5)", f"  PTP {{{axes[0]}}}", "  WAIT SEC 1.0", "  BAS(#VEL_PTP, 100)", "  PTP_SPLINE"]
+    lines = [
+        "&ACCESS RVP",
+        *(f"; {line}" for line in (*points.warning, _BETWEEN, _SIGNS)),
+        "DEF minidyn_motion()",
+    ]
+    lines += [
+        "  GLOBAL INTERRUPT DECL 3 WHEN $STOPMESS==TRUE DO IR_STOPM()",
+        "  INTERRUPT ON 3",
+        "  BAS(#INITMOV, 0)",
+    ]
+    lines += [
+        "  BAS(#VEL_PTP, 5)",
+        f"  PTP {{{axes[0]}}}",
+        "  WAIT SEC 1.0",
+        "  BAS(#VEL_PTP, 100)",
+        "  PTP_SPLINE",
+    ]
     lines += [f"    SPTP {{{axes[0]}}}", "    TIME_BLOCK START"]
     for row, share in zip(axes[1:], 100 * np.diff(t) / (t[-1] - t[0])):
         lines += [f"    SPTP {{{row}}}", f"    TIME_BLOCK PART = {share:.6f}"]
@@ -349,8 +452,16 @@ def _rapid(points: Points) -> bytes:
     t, q = _waypoints(points)
     none = "[9E9,9E9,9E9,9E9,9E9,9E9]"
     targets = [f"[[{','.join(f'{value:.6f}' for value in row)}],{none}]" for row in q]
-    lines = ["MODULE minidyn_motion", *(f"  ! {line}" for line in (*points.warning, _BETWEEN, _SIGNS))]
-    lines += ["  PROC minidyn_run()", f"    MoveAbsJ {targets[0]}\\NoEOffs, v50, fine, tool0;", "    WaitTime 1;"]
+    lines = [
+        "MODULE minidyn_motion",
+        *(f"  ! {line}" for line in (*points.warning, _BETWEEN, _SIGNS)),
+    ]
+    lines += [
+        "  PROC minidyn_run()",
+        f'    TPWrite "{_SHORT_WARNING}";',
+        f"    MoveAbsJ {targets[0]}\\NoEOffs, v50, fine, tool0;",
+        "    WaitTime 1;",
+    ]
     for number, (target, step) in enumerate(zip(targets[1:], np.diff(t)), start=2):
         zone = "fine" if number == len(targets) else "z5"
         lines.append(f"    MoveAbsJ {target}\\NoEOffs, v1000\\T:={step:.6f}, {zone}, tool0;")

@@ -1,7 +1,9 @@
-"""Motions made of stages: poses at rest for the parameters of gravity, sweeps at constant speed for friction.
+"""Motions made of stages.
 
-Both are chosen, not searched by gradient: many candidates that keep the limits at samples are judged by the criterion,
-the best are put together, and the whole is proved as every motion is; what is refused is replaced by the next best.
+Poses at rest for the parameters of gravity, sweeps at constant speed for friction. Both are chosen,
+not searched by gradient: many candidates that keep the limits at samples are judged by the
+criterion, the best are put together, and the whole is proved as every motion is; what is refused is
+replaced by the next best.
 """
 
 from __future__ import annotations
@@ -32,7 +34,10 @@ _CANDIDATES = 250  # poses
 _USE = 0.95  # share of limits and ranges
 _ROOM = 0.005  # m beyond the clearance at samples
 _PACE = 0.7  # share of the limits of speed and acceleration that moves between poses use
-_FAR = {True: 2.0, False: np.inf}  # rad from the middle within which poses are chosen: a half turn shows all of gravity
+_FAR = {
+    True: 2.0,
+    False: np.inf,
+}  # rad from the middle within which poses are chosen: a half turn shows all of gravity
 _SHORTEST = 0.5  # s of a move, and of a hold at least
 _NUDGE = {True: 0.03, False: 0.01}  # rad and m from which a pose is approached, from either side
 _ALONG = 24  # samples of a move
@@ -70,7 +75,9 @@ class Scene:
         return work_of(self.target, self.columns, self.bounds, self.weights, moving)
 
     def kept(self, motion: Sequence[Array]) -> NDArray[np.bool_]:
-        """Return at which samples (N,) of q, dq, ddq (N, n) each all limits are kept, with some room."""
+        """Return at which samples (N,) of q, dq, ddq (N, n) each all limits are kept, with some
+        room.
+        """
         fine = np.ones(len(motion[0]), dtype=bool)
         for order, part in enumerate(motion):
             share = np.abs(self.bounds.centred(part, order)) / self.bounds.reach[KINDS[order]]
@@ -79,7 +86,8 @@ class Scene:
             tau = np.asarray(self._compiled(*(np.ascontiguousarray(part) for part in motion)))
             fine &= np.all(np.abs(tau) <= _USE * self.bounds.effort, axis=1)
         if self.clearance is not None:
-            fine &= self.clearance.distances(motion[0]).min(axis=1) >= self.clearance.least + _ROOM
+            room = self.clearance.distances(motion[0]) - self.clearance.needed
+            fine &= room.min(axis=1) >= _ROOM
         return fine
 
     @cached_property
@@ -93,8 +101,13 @@ class Scene:
 
     @property
     def accelerations(self) -> Array:
-        """Accelerations (n,) that stages use at most: the limits, or full speed in half a second."""
-        return np.minimum(self.bounds.reach["acceleration"][: self.target.robot.n], self.speeds / RISE)
+        """Accelerations (n,) that stages use at most.
+
+        The limits, or full speed in half a second.
+        """
+        return np.minimum(
+            self.bounds.reach["acceleration"][: self.target.robot.n], self.speeds / RISE
+        )
 
     def poses(self, count: int, use: Array | float = _USE) -> Array:
         """Return random poses (count, n) within a share of the ranges."""
@@ -106,18 +119,26 @@ class Scene:
 # -------------------------------------------------------------------- poses at rest
 
 
-def poses_at_rest(scene: Scene, duration: float) -> tuple[Piecewise, Proof, tuple[tuple[float, float], ...]]:
-    """Return a motion that stops in well chosen poses, its proof, and the times of the stops, two for each pose.
+def poses_at_rest(
+    scene: Scene, duration: float
+) -> tuple[Piecewise, Proof, tuple[tuple[float, float], ...]]:
+    """Return a motion that stops in well chosen poses, its proof, and the times of the stops, two
+    for each pose.
 
-    Each pose is approached from above and from below in all joints, so that dry friction cancels in the mean.
+    Each pose is approached from above and from below in all joints, so that dry friction cancels in
+    the mean.
     """
     robot = scene.target.robot
     if not scene.target.base.rank:
-        raise MinidynError(f'excite: purpose="gravity": gravity loads no joint of robot {robot.name!r}')
+        raise MinidynError(
+            f'excite: purpose="gravity": gravity loads no joint of robot {robot.name!r}'
+        )
     nudge = np.array([_NUDGE[robot.joints[k].turns] for k in robot.independent])
     nudge = np.minimum(nudge, 0.05 * scene.bounds.reach["position"][: robot.n])
     far = np.array([_FAR[robot.joints[k].turns] for k in robot.independent])
-    found = scene.poses(_CANDIDATES, np.minimum(_USE, far / scene.bounds.reach["position"][: robot.n]))
+    found = scene.poses(
+        _CANDIDATES, np.minimum(_USE, far / scene.bounds.reach["position"][: robot.n])
+    )
     fine = np.ones(len(found), dtype=bool)
     for off in (nudge, -nudge, 0.0 * nudge):
         fine &= scene.kept([found + off, np.zeros_like(found), np.zeros_like(found)])
@@ -125,10 +146,13 @@ def poses_at_rest(scene: Scene, duration: float) -> tuple[Piecewise, Proof, tupl
     least = 2 * scene.target.base.rank // robot.n + 1
     if len(pool) < least:
         raise MinidynError(
-            f'excite: purpose="gravity": {len(pool)} of {len(found)} random poses keep all limits at rest, and {least} '
+            f'excite: purpose="gravity": {len(pool)} of {len(found)} random poses keep all limits '
+            f"at rest, and {least} "
             "are needed; widen limits or ranges"
         )
-    rows = scene.target.rows(scene.columns([pool, 0 * pool, 0 * pool]), scene.weights).reshape(len(pool), robot.n, -1)
+    rows = scene.target.rows(scene.columns([pool, 0 * pool, 0 * pool]), scene.weights).reshape(
+        len(pool), robot.n, -1
+    )
     grams = np.swapaxes(rows, 1, 2) @ rows
     work = scene.work(moving=False)
     slower: dict[int, float] = {}  # moves to a pose of the pool that need more time
@@ -141,12 +165,14 @@ def poses_at_rest(scene: Scene, duration: float) -> tuple[Piecewise, Proof, tupl
             order = _in_order(scene, pool, _chosen(scene, grams, work, count, banned))
             if len(order) < least:
                 raise MinidynError(
-                    f'excite: purpose="gravity": {len(order)} poses can be reached, and {least} are needed'
+                    f'excite: purpose="gravity": {len(order)} poses can be reached, and {least} '
+                    "are needed"
                 )
             made = _stops(scene, pool, order, nudge, duration, slower)
             if isinstance(made, float) and count <= least:
                 raise MinidynError(
-                    f'excite: purpose="gravity": {duration:g} s are too short for {least} poses; allow {made:.0f} s'
+                    f'excite: purpose="gravity": {duration:g} s are too short for {least} poses; '
+                    f"allow {made:.0f} s"
                 )
             count = max(least, count - max(1, count // 10)) if isinstance(made, float) else count
         motion, rests, visits = made
@@ -155,8 +181,14 @@ def poses_at_rest(scene: Scene, duration: float) -> tuple[Piecewise, Proof, tupl
             best = motion, proof, rests
         if proof.holds:
             break
-        pose = visits[int(np.searchsorted([when for when, _ in visits], proof.worst.time)) % len(visits)][1]
-        if proof.worst.limit == "distance" or slower.get(pose, 1.0) > 4 or proof.worst.limit == "position":
+        pose = visits[
+            int(np.searchsorted([when for when, _ in visits], proof.worst.time)) % len(visits)
+        ][1]
+        if (
+            proof.worst.limit == "distance"
+            or slower.get(pose, 1.0) > 4
+            or proof.worst.limit == "position"
+        ):
             banned.add(pose)
         else:
             slower[pose] = 1.5 * slower.get(pose, 1.0)
@@ -197,7 +229,10 @@ def _scores(criterion: str, F: Array, work: Array) -> Array:
 
 
 def _in_order(scene: Scene, pool: Array, chosen: list[int]) -> list[int]:
-    """The poses in an order with short moves that keep limits at samples; poses that none leads to are left out."""
+    """The poses in an order with short moves that keep limits at samples.
+
+    Poses that none leads to are left out.
+    """
     here = pool[chosen[0]] if scene.start is None else scene.start
     left, order = list(chosen), list[int]()
     while left:
@@ -215,7 +250,9 @@ def _in_order(scene: Scene, pool: Array, chosen: list[int]) -> list[int]:
 
 
 def _goal(scene: Scene, pool: Array, order: list[int]) -> Array:
-    return pool[order[0]] if scene.start is None else scene.start if scene.end is None else scene.end
+    return (
+        pool[order[0]] if scene.start is None else scene.start if scene.end is None else scene.end
+    )
 
 
 def _free(scene: Scene, here: Array, there: Array) -> bool:
@@ -239,21 +276,38 @@ Path = list[tuple[Array, int, bool]]  # pose, its place in the pool, whether to 
 def _path(
     scene: Scene, pool: Array, order: list[int], nudge: Array, slower: dict[int, float]
 ) -> tuple[Array, Path, list[float]]:
-    """Where the motion through poses of the pool begins, where it goes, and how long each move takes."""
+    """Where the motion through poses of the pool begins, where it goes, and how long each move
+    takes.
+    """
     first = pool[order[0]] if scene.start is None else scene.start
     path: Path = []
     for k in order:
-        path += [(pool[k] + nudge, k, False), (pool[k], k, True), (pool[k] - nudge, k, False), (pool[k], k, True)]
+        path += [
+            (pool[k] + nudge, k, False),
+            (pool[k], k, True),
+            (pool[k] - nudge, k, False),
+            (pool[k], k, True),
+        ]
     path.append((_goal(scene, pool, order), order[-1], False))
     poses = [first, *(pose for pose, _, _ in path)]
-    moves = [_seconds(scene, *both, slower.get(k, 1.0)) for both, (_, k, _) in zip(pairwise(poses), path)]
+    moves = [
+        _seconds(scene, *both, slower.get(k, 1.0)) for both, (_, k, _) in zip(pairwise(poses), path)
+    ]
     return first, path, moves
 
 
 def _stops(
-    scene: Scene, pool: Array, order: list[int], nudge: Array, duration: float, slower: dict[int, float]
+    scene: Scene,
+    pool: Array,
+    order: list[int],
+    nudge: Array,
+    duration: float,
+    slower: dict[int, float],
 ) -> tuple[Piecewise, tuple[tuple[float, float], ...], list[tuple[float, int]]] | float:
-    """The motion through poses of the pool, its stops, and when each pose is left; or the seconds that it needs."""
+    """The motion through poses of the pool, its stops, and when each pose is left.
+
+    Or the seconds that it needs.
+    """
     here, path, moves = _path(scene, pool, order, nudge, slower)
     each = (duration - sum(moves)) / (2 * len(order))
     if each < _SHORTEST:
@@ -274,9 +328,10 @@ def _stops(
 
 
 def sweeps(scene: Scene, duration: float) -> tuple[Piecewise, Proof]:
-    """Return a motion in which all joints sweep to and fro at constant speeds, each half of the one before.
+    """Return a motion in which all joints sweep to and fro at constant speeds.
 
-    The slowest reverse slowly. Candidates differ in where they sweep and which joints go up while others go down.
+    Each half of the one before. The slowest reverse slowly. Candidates differ in where they sweep
+    and which joints go up while others go down.
     """
     levels = max(2, min(_LEVELS, int(duration / _LEVEL)))
     work = scene.work(moving=True)
@@ -288,7 +343,9 @@ def sweeps(scene: Scene, duration: float) -> tuple[Piecewise, Proof]:
         t = (np.arange(400) + 0.5) * duration / 400
         W = scene.target.rows(scene.columns(motion.derivatives(t)[:3]), scene.weights)
         F = scene.rate * duration / 400 * (W.T @ W) + scene.target.known
-        tried.append((evaluate_criteria(scene.target.marginal(F)[0], work)[scene.criterion], motion))
+        tried.append(
+            (evaluate_criteria(scene.target.marginal(F)[0], work)[scene.criterion], motion)
+        )
     tried.sort(key=lambda one: one[0])
     best: tuple[Piecewise, Proof] | None = None
     for _, motion in tried[:_REPLACED]:
@@ -311,21 +368,30 @@ def _sweeping(scene: Scene, duration: float, levels: int) -> Piecewise | None:
         raise MinidynError('excite: purpose="friction" returns to where it starts; leave end= out')
     ramp = _RAMP * seconds
     way = seconds / 2 - 0.8125 * ramp  # s at full speed that one sweep is worth
-    jerks = scene.bounds.reach["jerk"][:n] * ramp**2 / 5.7735  # largest slopes of the smooth step: 1.875 and 5.7735
-    changes = scene.bounds.reach["acceleration"][:n] if scene.torque is not None else scene.accelerations
+    jerks = (
+        scene.bounds.reach["jerk"][:n] * ramp**2 / 5.7735
+    )  # largest slopes of the smooth step: 1.875 and 5.7735
+    changes = (
+        scene.bounds.reach["acceleration"][:n] if scene.torque is not None else scene.accelerations
+    )
     fastest = _USE**2 * np.minimum(np.minimum(scene.speeds, changes * ramp / 1.875), jerks)
     signs = scene.rng.choice([-1.0, 1.0], n)
     speed = np.minimum(fastest, _USE**2 * 2 * half / way)
     here = scene.start
     if here is None:
         reach, room = speed * way / 2, _USE * half
-        lowest, highest = scene.bounds.middle[:n] - room + reach, scene.bounds.middle[:n] + room - reach
+        lowest, highest = (
+            scene.bounds.middle[:n] - room + reach,
+            scene.bounds.middle[:n] + room - reach,
+        )
         here = np.clip(scene.poses(1, 0.5)[0], lowest, highest) - signs * reach
     pieces: list[tuple[float, Array]] = []
     for level in range(levels):
         for size in _SIZES:
             part = _there_and_back(here, size * signs * speed * 0.5**level, seconds, ramp)
-            if scene.kept(joined(part).derivatives(np.linspace(0.0, seconds, 4 * _ALONG))[:3]).all():
+            if scene.kept(
+                joined(part).derivatives(np.linspace(0.0, seconds, 4 * _ALONG))[:3]
+            ).all():
                 break
         else:
             return None
@@ -333,7 +399,9 @@ def _sweeping(scene: Scene, duration: float, levels: int) -> Piecewise | None:
     return joined(pieces)
 
 
-def _there_and_back(here: Array, v: Array, seconds: float, ramp: float) -> list[tuple[float, Array]]:
+def _there_and_back(
+    here: Array, v: Array, seconds: float, ramp: float
+) -> list[tuple[float, Array]]:
     """Up to speed v (n,), on, reverse, back, and stop where it began."""
     steady = (seconds - 4 * ramp) / 2
     parts: list[tuple[float, Array]] = []

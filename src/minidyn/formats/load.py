@@ -1,4 +1,7 @@
-"""Robots from files: one reader for each format, chosen by the file's name; built-in robots by name."""
+"""Robots from files: one reader for each format, chosen by the file's name.
+
+Built-in robots by name.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,21 @@ from typing import TypeAlias
 
 from numpy.typing import ArrayLike
 
-from minidyn.errors import DescriptionError, MissingExtra, MissingFile, UnknownName, WrongArgument, near_names, reading
+from minidyn.errors import (
+    DescriptionError,
+    MissingExtra,
+    MissingFile,
+    UnknownName,
+    WrongArgument,
+    near_names,
+    reading,
+)
 from minidyn.files import read_bytes
 from minidyn.formats.side_file import SIDE, read_with_side_file
 from minidyn.formats.toml.read import read_toml
 from minidyn.formats.urdf.surfaces import surfaces_of
 from minidyn.formats.xml_file import root_element
+from minidyn.model.lock import LockLike
 from minidyn.model.picture import Surfaces
 from minidyn.model.robot import Robot
 
@@ -26,8 +38,16 @@ SUFFIXES = (".toml", ".urdf", ".xml", ".mjcf")
 _LOGS = (".csv", ".npz", ".mat", ".parquet", ".bag", ".mcap", ".db3", ".h5", ".hdf5", ".zarr")
 """How names of recordings end: for swapped arguments."""
 
-_OTHERS = {"Recording": "recording", "Estimate": "estimate", "BaseMap": "base map", "Validation": "validation"}
-"""Values of later stages, which this one does not import, by what their class names contain: for swapped arguments."""
+_OTHERS = {
+    "Recording": "recording",
+    "Estimate": "estimate",
+    "BaseMap": "base map",
+    "Validation": "validation",
+}
+"""Values of later stages, which this one does not import, by what their class names contain.
+
+For swapped arguments.
+"""
 
 BUILTIN = Path(__file__).parent.parent / "model" / "robots"
 """Folder of the built-in robots' files."""
@@ -45,13 +65,18 @@ def describe(name: str) -> str:
 
     if name not in robots():
         raise UnknownName("robot", name, robots())
-    return str(tomllib.loads((BUILTIN / f"{name}.toml").read_text(encoding="utf-8")).get("description", ""))
+    return str(
+        tomllib.loads((BUILTIN / f"{name}.toml").read_text(encoding="utf-8")).get("description", "")
+    )
 
 
 def load(
     source: str | os.PathLike[str],
     *,
     gravity: ArrayLike | None = None,
+    mount: ArrayLike | None = None,
+    lock: LockLike | None = None,
+    keep_joints: Iterable[str] | str | None = None,
     rotor_inertia: bool | Iterable[str] | None = None,
     friction: Iterable[str] | str | None = None,
 ) -> Robot:
@@ -62,8 +87,15 @@ def load(
     Args:
         source: A name from :func:`robots`, or the path of a .toml, .urdf, .xml or .mjcf file.
         gravity: Acceleration of gravity in the world frame (3,), m/s²; None: what the file says.
-        rotor_inertia: Which joints have the column Ia: all (True), none (False), the named ones; None: as in the file.
-        friction: Drive terms of every joint, such as "viscous", "coulomb" (docs/friction.md); None: as in the file.
+        mount: Roll, pitch and yaw by which the base is turned in the world (3,), rad: see
+            :meth:`Robot.mounted`.
+        lock: Joints that do not move, {joint: position}: see :meth:`Robot.locked`.
+        keep_joints: Names or patterns of the joints that move, the others are locked: see
+            :meth:`Robot.reduced`.
+        rotor_inertia: Which joints have the column Ia: all (True), none (False), the named ones;
+            None: as in the file.
+        friction: Drive terms of every joint, such as "viscous", "coulomb" (docs/friction.md); None:
+            as in the file.
 
     Raises:
         DescriptionError: The file is wrong, with file and line.
@@ -73,6 +105,12 @@ def load(
         robot = _read(source)
     if gravity is not None:
         robot = robot.with_gravity(gravity)
+    if mount is not None:
+        robot = robot.mounted(mount)
+    if lock is not None:
+        robot = robot.locked(lock)
+    if keep_joints is not None:
+        robot = robot.reduced(keep_joints)
     if rotor_inertia is not None or friction is not None:
         robot = robot.with_drives(rotor_inertia=rotor_inertia, friction=friction)
     return robot
@@ -83,9 +121,10 @@ RobotLike: TypeAlias = Robot | str | os.PathLike[str]
 
 
 def as_robot(value: object, *, argument: str = "robot") -> Robot:
-    """Return a robot as it is, or loaded from a built-in name or a file's path: what every door function does first.
+    """Return a robot as it is, or loaded from a built-in name or a file's path.
 
-    Messages call it `argument`, as the caller does; swapped arguments are named.
+    What every door function does first. Messages call it `argument`, as the caller does; swapped
+    arguments are named.
     """
     if isinstance(value, Robot):
         return value
@@ -93,8 +132,12 @@ def as_robot(value: object, *, argument: str = "robot") -> Robot:
         try:
             return load(value)
         except DescriptionError as error:
-            if str(value).lower().endswith(_LOGS) or (Path(value) / "metadata.yaml").exists():  # the last: a bag
-                raise DescriptionError(f"{argument}: {error}; robot and recording seem to be swapped") from None
+            if (
+                str(value).lower().endswith(_LOGS) or (Path(value) / "metadata.yaml").exists()
+            ):  # the last: a bag
+                raise DescriptionError(
+                    f"{argument}: {error}; robot and recording seem to be swapped"
+                ) from None
             raise
     name = type(value).__name__
     other = next((what for part, what in _OTHERS.items() if part in name), "")
@@ -108,7 +151,8 @@ def as_robot(value: object, *, argument: str = "robot") -> Robot:
 def _read(source: object) -> Robot:
     if not isinstance(source, str | os.PathLike):
         raise DescriptionError(
-            f"load: expected a built-in robot's name or a file's path, got {source!r}; names: {', '.join(robots())}"
+            f"load: expected a built-in robot's name or a file's path, got {source!r}; names: "
+            f"{', '.join(robots())}"
         )
     if isinstance(source, str) and source in robots():
         return read_toml(BUILTIN / f"{source}.toml")
@@ -116,7 +160,9 @@ def _read(source: object) -> Robot:
     if not isinstance(name, str):
         raise DescriptionError(f"load: expected a path as text, got {name!r}")
     if not name or "\0" in name:
-        raise DescriptionError(f"load: {name!r} is neither a built-in robot's name nor a file's path")
+        raise DescriptionError(
+            f"load: {name!r} is neither a built-in robot's name nor a file's path"
+        )
     path = Path(name)
     if name.endswith(SIDE):
         advice = f"load {path.name.removesuffix(SIDE)!r} instead"
@@ -157,7 +203,9 @@ def _require_text(path: Path, suffix: str) -> None:
         advice = f"run `xacro {path.name} > robot.urdf`, load robot.urdf"
         raise DescriptionError(f"{path}: xacro is a macro language; {advice}")
     if suffix not in SUFFIXES:
-        raise DescriptionError(f"{path}: the name ends with {suffix!r}; expected one of {', '.join(SUFFIXES)}")
+        raise DescriptionError(
+            f"{path}: the name ends with {suffix!r}; expected one of {', '.join(SUFFIXES)}"
+        )
     head = read_bytes(path)
     if not head.strip():
         raise DescriptionError(f"{path}: the file is empty; expected a robot")
@@ -166,7 +214,10 @@ def _require_text(path: Path, suffix: str) -> None:
 
 
 def looks_of(robot: Robot, most: int) -> Surfaces:
-    """Return at most so many triangles by the names of links and frames; {}: the file is not there or shows nothing."""
+    """Return at most so many triangles by the names of links and frames.
+
+    {}: the file is not there or shows nothing.
+    """
     source = Path(robot.source)
     ending = source.suffix.lower()
     if ending not in (".urdf", ".xml", ".mjcf") or not os.path.isfile(source):

@@ -1,10 +1,11 @@
-"""Robot files in XML, read safely: entities are refused, nothing outside the file is opened, lines are known.
+"""Robot files in XML, read safely.
 
-A robot file may come from anywhere. A file that declares a document type or an entity is refused before the
-declaration is acted upon; the parser never opens another file or address.
+Entities are refused, nothing outside the file is opened, lines are known. A robot file may come
+from anywhere. A file that declares a document type or an entity is refused before the declaration
+is acted upon; the parser never opens another file or address.
 
-Written are numbers and names in new files, and changes in an existing text that touch nothing else: comments, blanks,
-quotes, the order of attributes, line ends and the encoding stay byte for byte.
+Written are numbers and names in new files, and changes in an existing text that touch nothing else:
+comments, blanks, quotes, the order of attributes, line ends and the encoding stay byte for byte.
 """
 
 from __future__ import annotations
@@ -39,10 +40,11 @@ _DEEPEST = 256
 
 
 def root_element(path: Path, text: str | None = None) -> str:
-    """Return the name of the root element of a file that declares no DOCTYPE; "" where it is not XML.
+    """Return the name of the root element of a file that declares no DOCTYPE.
 
-    A DOCTYPE is the only place where an entity can be declared. Only what stands before the first element is read;
-    nothing of it is acted upon. The text is given where it was read already.
+    "" where it is not XML. A DOCTYPE is the only place where an entity can be declared. Only what
+    stands before the first element is read; nothing of it is acted upon. The text is given where it
+    was read already.
     """
     text = decoded(path, errors="replace")[0] if text is None else text
     parser, found = expat.ParserCreate(), [""]
@@ -67,8 +69,8 @@ def root_element(path: Path, text: str | None = None) -> str:
         if "<!DOCTYPE" not in text and "<!ENTITY" not in text:
             return ""
     raise DescriptionError(
-        f"{path}:{line}: the file declares a DOCTYPE; such files are refused because entities can be abused, "
-        "remove the declaration"
+        f"{path}:{line}: the file declares a DOCTYPE; such files are refused because entities can "
+        "be abused, remove the declaration"
     )
 
 
@@ -84,7 +86,11 @@ def decoded(path: Path, errors: str = "strict") -> tuple[str, str]:
     """Return the text of an XML file, and the encoding in which it stands."""
     data = read_bytes(path)
     declared = _DECLARED.match(data)
-    codec = declared[1].decode() if declared and not declared[1].lower().startswith(b"utf-16") else "utf-8"
+    codec = (
+        declared[1].decode()
+        if declared and not declared[1].lower().startswith(b"utf-16")
+        else "utf-8"
+    )
     marks = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
     codec = marks.get(data[:2], codec)
     try:
@@ -94,9 +100,19 @@ def decoded(path: Path, errors: str = "strict") -> tuple[str, str]:
         raise DescriptionError(f"{path}:{line}: not {codec} text ({error})") from None
 
 
-def scan(path: Path, text: str, begin: Callable[[str, dict[str, str], int], None], end: Callable[[str], None]) -> None:
-    """Call `begin` (name, attributes, line) and `end` (name) for each element of a text; refuse what is not XML."""
-    parser = expat.ParserCreate()  # namespaces are not looked at: leftovers of xacro may lack their declaration
+def scan(
+    path: Path,
+    text: str,
+    begin: Callable[[str, dict[str, str], int], None],
+    end: Callable[[str], None],
+) -> None:
+    """Call `begin` (name, attributes, line) and `end` (name) for each element of a text.
+
+    Refuse what is not XML.
+    """
+    parser = (
+        expat.ParserCreate()
+    )  # namespaces are not looked at: leftovers of xacro may lack their declaration
     whole = text.lstrip("\ufeff").lstrip()
     before, depth = text.count("\n", 0, len(text) - len(whole)), [0]
 
@@ -104,7 +120,9 @@ def scan(path: Path, text: str, begin: Callable[[str, dict[str, str], int], None
         depth[0] += 1
         if depth[0] > _DEEPEST:
             line = before + parser.CurrentLineNumber
-            raise DescriptionError(f"{path}:{line}: not well-formed XML (nested more than {_DEEPEST} deep)")
+            raise DescriptionError(
+                f"{path}:{line}: not well-formed XML (nested more than {_DEEPEST} deep)"
+            )
         begin(name, attributes, before + parser.CurrentLineNumber)
 
     def closed(name: str) -> None:
@@ -122,27 +140,42 @@ def _well_formed(path: Path, before: int = 0) -> Iterator[None]:
     try:
         yield
     except expat.ExpatError as error:
-        reason = "Premature end of the file" if error.code == _ENDS_EARLY else expat.ErrorString(error.code)
-        raise DescriptionError(f"{path}:{before + error.lineno}: not well-formed XML ({reason})") from None
+        reason = (
+            "Premature end of the file"
+            if error.code == _ENDS_EARLY
+            else expat.ErrorString(error.code)
+        )
+        raise DescriptionError(
+            f"{path}:{before + error.lineno}: not well-formed XML ({reason})"
+        ) from None
 
 
 def read_xml(path: Path, root: str, text: str | None = None) -> Element:
-    """Return the root element of an XML file, which must have the name `root`; its text where it was read already."""
+    """Return the root element of an XML file, which must have the name `root`.
+
+    Its text where it was read already.
+    """
     text = decoded(path)[0] if text is None else text
     if not text.strip():
         raise DescriptionError(f"{path}:1: the file is empty; expected XML with a <{root}> element")
     root_element(path, text)
-    parser = expat.ParserCreate()  # namespaces are not looked at: leftovers of xacro may lack their declaration
+    parser = (
+        expat.ParserCreate()
+    )  # namespaces are not looked at: leftovers of xacro may lack their declaration
     top = Element(path, "", {}, 1, 0)
     stack = [top]
     xacro = {f"{prefix}:" for prefix in _XACRO_PREFIX.findall(text)}
 
     def begin(name: str, attributes: dict[str, str]) -> None:
         if len(stack) > _DEEPEST:
-            raise DescriptionError(f"{path}:{parser.CurrentLineNumber}: not well-formed XML (nested too deeply)")
+            raise DescriptionError(
+                f"{path}:{parser.CurrentLineNumber}: not well-formed XML (nested too deeply)"
+            )
         if xacro and name.startswith(tuple(xacro)):
             name = "xacro:" + name.partition(":")[2]
-        stack.append(Element(path, name, attributes, parser.CurrentLineNumber, parser.CurrentByteIndex))
+        stack.append(
+            Element(path, name, attributes, parser.CurrentLineNumber, parser.CurrentByteIndex)
+        )
         stack[-2].inner.append(stack[-1])
 
     def end(_: str) -> None:
@@ -151,22 +184,32 @@ def read_xml(path: Path, root: str, text: str | None = None) -> Element:
     def words(part: str) -> None:
         stack[-1].words += part
 
-    parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = begin, end, words
+    parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = (
+        begin,
+        end,
+        words,
+    )
     parser.buffer_text = True
     with _well_formed(path):
         parser.Parse(text, True)
     element = top.inner[0]
     if element.tag != root:
-        raise DescriptionError(f"{element.where}: the root element is <{element.tag}>; expected <{root}>")
+        raise DescriptionError(
+            f"{element.where}: the root element is <{element.tag}>; expected <{root}>"
+        )
     return element
 
 
 @dataclass(eq=False, slots=True)
 class Element:
-    """An XML element that knows its file: every complaint about it names file, line, what was found and expected."""
+    """An XML element that knows its file.
+
+    Every complaint about it names file, line, what was found and expected.
+    """
 
     path: Path
-    name: str  # as it stands in the file, with a prefix where it has one; that of xacro is always "xacro:"
+    # as it stands in the file, with a prefix where it has one; that of xacro is always "xacro:"
+    name: str
     attributes: dict[str, str]
     line: int  # line of the opening tag
     start: int  # where its opening tag begins, in bytes of UTF-8
@@ -191,18 +234,27 @@ class Element:
 
     def children(self, tag: str | None = None) -> Iterator[Element]:
         """Direct children in file order; those of one name where a name is given."""
-        return (child for child in self.inner if tag is None or (child.tag == tag and not child.is_xacro))
+        return (
+            child
+            for child in self.inner
+            if tag is None or (child.tag == tag and not child.is_xacro)
+        )
 
     def child(self, tag: str) -> Element | None:
         """The first direct child of that name."""
         return next(self.children(tag), None)
 
     def text(self, attribute: str, default: str | None = None) -> str:
-        """Return an attribute; refuse its absence without a default, and what xacro should have replaced."""
+        """Return an attribute.
+
+        Refuse its absence without a default, and what xacro should have replaced.
+        """
         value = self.attributes.get(attribute, default)
         if value is None:
             near = near_names(attribute, sorted(self.attributes))
-            raise DescriptionError(f"{self.where}: <{self.tag}> lacks the attribute {attribute!r}{near}")
+            raise DescriptionError(
+                f"{self.where}: <{self.tag}> lacks the attribute {attribute!r}{near}"
+            )
         self._refuse_xacro(value, f"{attribute}={value!r}")
         return value
 
@@ -230,7 +282,10 @@ class Element:
         return x, y, z
 
     def parse_number(self, text: str, shown: str) -> float:
-        """Return the number that a text of this element holds; `shown` is how a message quotes it."""
+        """Return the number that a text of this element holds.
+
+        `shown` is how a message quotes it.
+        """
         place = f"{self.where}: <{self.tag} {shown}>"
         if not _NUMBER.fullmatch(text.strip()):
             raise DescriptionError(f"{place}: expected a finite number, got {text!r}")
@@ -289,7 +344,9 @@ def refusing_names(robot: str) -> Iterator[None]:
     except DescriptionError:
         raise
     except ValueError as error:
-        raise DescriptionError(f"robot {robot!r}: a name cannot be written as XML ({error}); rename it") from None
+        raise DescriptionError(
+            f"robot {robot!r}: a name cannot be written as XML ({error}); rename it"
+        ) from None
 
 
 class Edit(NamedTuple):
@@ -309,7 +366,9 @@ class XmlText:
         self.data = text.encode()
         self.newline = "\r\n" if b"\r\n" in self.data else "\n"
         if text.encode(self._codec) != read_bytes(path):
-            raise DescriptionError(f"{path}: cannot be edited as {self._codec} text (it does not survive decoding)")
+            raise DescriptionError(
+                f"{path}: cannot be edited as {self._codec} text (it does not survive decoding)"
+            )
 
     def stop(self, tag: Element) -> int:
         """Return where an opening tag ends."""
@@ -322,7 +381,11 @@ class XmlText:
 
     def end(self, tag: Element) -> int:
         """Return where an element ends, its closing tag included."""
-        return self.stop(tag) if self.tag_text(tag).endswith("/>") else self.data.index(b">", tag.close) + 1
+        return (
+            self.stop(tag)
+            if self.tag_text(tag).endswith("/>")
+            else self.data.index(b">", tag.close) + 1
+        )
 
     def indent(self, tag: Element) -> str:
         """Return the blanks before a tag that begins its line, "" for one that does not."""
@@ -330,7 +393,10 @@ class XmlText:
         return line.decode() if not line.strip() else ""
 
     def new_line(self, tag: Element) -> str:
-        """Return what begins a line as a tag begins its own; "" for one that does not begin a line."""
+        """Return what begins a line as a tag begins its own.
+
+        "" for one that does not begin a line.
+        """
         return self.newline + self.indent(tag) if self.indent(tag) else ""
 
     def every(self, tag: Element | None = None) -> Iterator[Element]:
@@ -340,11 +406,20 @@ class XmlText:
                 yield child
                 yield from self.every(child)
 
-    def moved(self, source: Path, path: Path, attribute: str, tags: Sequence[str]) -> Iterator[Edit]:
-        """Yield the changes that let files beside the source, named by such tags, be found from another folder."""
+    def moved(
+        self, source: Path, path: Path, attribute: str, tags: Sequence[str]
+    ) -> Iterator[Edit]:
+        """Yield the changes that let files beside the source, named by such tags, be found from
+        another folder.
+        """
         for tag in () if source.parent.resolve() == path.parent.resolve() else self.every():
             name = tag.attributes.get(attribute, "") if tag.tag in tags else ""
-            if name and "://" not in name and not os.path.isabs(name) and (source.parent / name).is_file():
+            if (
+                name
+                and "://" not in name
+                and not os.path.isabs(name)
+                and (source.parent / name).is_file()
+            ):
                 yield self.changed(tag, {attribute: path_from(path, source.parent / name)})
 
     def changed(self, tag: Element, values: Mapping[str, str]) -> Edit:
@@ -352,7 +427,10 @@ class XmlText:
         return Edit(tag.start, self.stop(tag), with_attributes(self.tag_text(tag), values))
 
     def with_first_child(self, parent: Element, lines: Sequence[tuple[int, str]]) -> Edit:
-        """Return the edit that puts lines, each with its depth, first in an element, indented as the file is."""
+        """Return the edit that puts lines.
+
+        Each with its depth, first in an element, indented as the file is.
+        """
         outer, unit = self.indent(parent), self.indent(self.root.inner[0]) or "  "
         if parent.inner and self.indent(parent.inner[0]).startswith(outer):
             unit = self.indent(parent.inner[0])[len(outer) :] or unit
@@ -368,13 +446,18 @@ class XmlText:
     def edited(self, edits: Iterable[Edit]) -> bytes:
         """Return the file's bytes with the edits made."""
         data = self.data
-        for edit in sorted(edits, key=lambda edit: (edit.start, edit.stop), reverse=True):  # insertions come last
+        for edit in sorted(
+            edits, key=lambda edit: (edit.start, edit.stop), reverse=True
+        ):  # insertions come last
             data = data[: edit.start] + edit.text.encode() + data[edit.stop :]
         return data.decode().encode(self._codec)
 
 
 def with_attributes(tag: str, values: Mapping[str, str]) -> str:
-    """Return an opening tag with other values for some attributes; those it lacks are added at its end."""
+    """Return an opening tag with other values for some attributes.
+
+    Those it lacks are added at its end.
+    """
     for name, value in values.items():
         pattern = re.compile(rf"""(\s{re.escape(name)}\s*=\s*)(["'])(?:(?!\2).)*\2""", re.DOTALL)
         match = pattern.search(tag)

@@ -2,11 +2,12 @@
 
 Replaying alone simplifies and shares again, because nodes do so as they are made.
 
-Derivatives are recorded as more nodes of the same graph. In forward mode each core passes on, for every direction in
-which it changes at all, the node of its rate of change. Directions in which it does not change are not stored, so that
-the derivative of a long chain with respect to one joint costs only what that joint moves. One reciprocal serves all
-directions. In reverse mode (`vjp`) each core passes the weight of its own value on to its operands, so that the
-gradient of one number costs a few times the function, whatever the number of inputs.
+Derivatives are recorded as more nodes of the same graph. In forward mode each core passes on, for
+every direction in which it changes at all, the node of its rate of change. Directions in which it
+does not change are not stored, so that the derivative of a long chain with respect to one joint
+costs only what that joint moves. One reciprocal serves all directions. In reverse mode (`vjp`) each
+core passes the weight of its own value on to its operands, so that the gradient of one number costs
+a few times the function, whatever the number of inputs.
 """
 
 from __future__ import annotations
@@ -31,17 +32,28 @@ OPERATIONS: dict[str, Callable[..., Scalar]] = ARITHMETIC | {
 def open_inputs(function: Function) -> tuple[Graph, list[list[Scalar]]]:
     """Return a fresh graph with the arguments of a function, and their scalars."""
     graph = Graph()
-    return graph, [list(graph.inputs(each.name, each.size, uniform=each.uniform)) for each in function.arguments]
+    return graph, [
+        list(graph.inputs(each.name, each.size, uniform=each.uniform))
+        for each in function.arguments
+    ]
 
 
 def close_graph(graph: Graph, function: Function, outputs: Iterable[Sequence[Scalar]]) -> Function:
-    """Return the function with the name and the results of `function` that has these scalars as outputs."""
-    results = {result.name: shaped(values, result.shape) for result, values in zip(function.results, outputs)}
+    """Return the function with the name and the results of `function` that has these scalars as
+    outputs.
+    """
+    results = {
+        result.name: shaped(values, result.shape)
+        for result, values in zip(function.results, outputs)
+    }
     return graph.function(function.name, results)
 
 
 def _open_graph(function: Function) -> tuple[Graph, list[list[Scalar]], list[list[Scalar]]]:
-    """Return a fresh graph with the function in it: the scalars of its arguments and of its results."""
+    """Return a fresh graph with the function in it.
+
+    The scalars of its arguments and of its results.
+    """
     graph, columns = open_inputs(function)
     return graph, columns, run_tape(function, columns, OPERATIONS)
 
@@ -54,10 +66,11 @@ def shaped(values: Sequence[Scalar], shape: tuple[int, ...]) -> NDArray[np.objec
 
 
 def jacobian(function: Function, wrt: str) -> Function:
-    """Return the function of the same arguments that gives all derivatives with respect to the argument `wrt`.
+    """Return the function of the same arguments that gives all derivatives with respect to the
+    argument `wrt`.
 
-    For each result ``y`` of shape s it has a result ``dy_dWRT`` of shape s + (size of the argument,). The derivative of
-    a sign is 0.
+    For each result ``y`` of shape s it has a result ``dy_dWRT`` of shape s + (size of the
+    argument,). The derivative of a sign is 0.
     """
     at = _argument(function, wrt)
     graph, columns, outputs = _open_graph(function)
@@ -71,27 +84,34 @@ def jacobian(function: Function, wrt: str) -> Function:
 
 
 def jvp(function: Function, seeds: Sequence[str]) -> Function:
-    """Return the function of directional derivatives (Jacobian times vector) without forming the Jacobian.
+    """Return the function of directional derivatives (Jacobian times vector) without forming the
+    Jacobian.
 
-    Its arguments are followed by one argument ``X_tangent`` for each X in `seeds`, the names of those that move; each
-    result ``y`` becomes ``y_tangent``.
+    Its arguments are followed by one argument ``X_tangent`` for each X in `seeds`, the names of
+    those that move; each result ``y`` becomes ``y_tangent``.
     """
     places = [_argument(function, name) for name in seeds]
     graph, columns, outputs = _open_graph(function)
     moving: dict[Node, Scalar] = {}
     for name, at in zip(seeds, places):
         uniform = function.arguments[at].uniform
-        moving.update(zip(columns[at], graph.inputs(f"{name}_tangent", len(columns[at]), uniform=uniform)))
+        moving.update(
+            zip(columns[at], graph.inputs(f"{name}_tangent", len(columns[at]), uniform=uniform))
+        )
     rates = _split(tangents(list(chain.from_iterable(outputs)), moving), outputs)
-    results = {f"{r.name}_tangent": shaped(rate, r.shape) for r, rate in zip(function.results, rates)}
+    results = {
+        f"{r.name}_tangent": shaped(rate, r.shape) for r, rate in zip(function.results, rates)
+    }
     return graph.function(f"{function.name}_tangent", results)
 
 
 def vjp(function: Function, wrt: Sequence[str]) -> Function:
-    """Return the gradient of a weighted sum of all results (vector times Jacobian), in reverse mode.
+    """Return the gradient of a weighted sum of all results (vector times Jacobian), in reverse
+    mode.
 
-    Its arguments are followed by one argument ``Y_weight`` for each result Y, the weights of its scalars; its results
-    are ``WRT_gradient`` for each argument in `wrt`. The derivative of a sign is 0.
+    Its arguments are followed by one argument ``Y_weight`` for each result Y, the weights of its
+    scalars; its results are ``WRT_gradient`` for each argument in `wrt`. The derivative of a sign
+    is 0.
     """
     places = [_argument(function, name) for name in wrt]
     graph, columns, outputs = _open_graph(function)
@@ -104,17 +124,20 @@ def vjp(function: Function, wrt: Sequence[str]) -> Function:
 
 
 def tangents(nodes: Sequence[Scalar], seeds: Mapping[Node, Scalar]) -> list[Scalar]:
-    """Return the rate of change of each node (of one graph, or a number) when the seeds move at given rates.
+    """Return the rate of change of each node (of one graph, or a number) when the seeds move at
+    given rates.
 
-    With ``{q: dq}`` as seeds this is the time derivative of expressions in q. A seed need not be an input: what it was
-    made from is then held still.
+    With ``{q: dq}`` as seeds this is the time derivative of expressions in q. A seed need not be an
+    input: what it was made from is then held still.
     """
     rates = _forward(nodes, {node: {0: rate} for node, rate in seeds.items()})
     return [rate.get(0, 0.0) for rate in rates]
 
 
 def derivatives(nodes: Sequence[Scalar], wrt: Sequence[Node]) -> list[list[Scalar]]:
-    """Return each node's derivatives with respect to each node of `wrt`, recorded in the same graph."""
+    """Return each node's derivatives with respect to each node of `wrt`, recorded in the same
+    graph.
+    """
     rates = _forward(nodes, {node: {column: 1.0} for column, node in enumerate(wrt)})
     return [[rate.get(column, 0.0) for column in range(len(wrt))] for rate in rates]
 
@@ -192,7 +215,9 @@ def _core_rates(graph: Graph, node: Node, known: Mapping[int, Rates]) -> Rates:
     return _times(_sum(da, _times(db, -node)), inverse)
 
 
-def _backward(graph: Graph, outputs: Sequence[tuple[Scalar, Scalar]], wrt: Sequence[Scalar]) -> list[Scalar]:
+def _backward(
+    graph: Graph, outputs: Sequence[tuple[Scalar, Scalar]], wrt: Sequence[Scalar]
+) -> list[Scalar]:
     """Return the derivative of the sum of (output times weight) with respect to each input."""
     gained: dict[int, Scalar] = {}
 
@@ -202,7 +227,11 @@ def _backward(graph: Graph, outputs: Sequence[tuple[Scalar, Scalar]], wrt: Seque
 
     ends = [(node, weight) for node, weight in outputs if isinstance(node, Node)]
     inputs = [node for node in wrt if isinstance(node, Node)]
-    live = _depending(graph, reachable(graph.nodes, [node for node, _ in ends]), inputs) if ends else []
+    live = (
+        _depending(graph, reachable(graph.nodes, [node for node, _ in ends]), inputs)
+        if ends
+        else []
+    )
     for node, weight in ends:
         give(node, weight)
     for index in reversed(live):
@@ -212,7 +241,10 @@ def _backward(graph: Graph, outputs: Sequence[tuple[Scalar, Scalar]], wrt: Seque
 
 
 def _depending(graph: Graph, cores: Sequence[int], inputs: Sequence[Node]) -> list[int]:
-    """Return those cores, in their order, that depend on the inputs: nothing is passed back to the others."""
+    """Return those cores, in their order, that depend on the inputs.
+
+    Nothing is passed back to the others.
+    """
     moved = {node.id for node in inputs}
     found = []
     for index in cores:
@@ -229,10 +261,16 @@ def _operands(graph: Graph, node: Node) -> tuple[Node, ...]:
     if node.op in ("sign", "sqrt", "atan2"):
         return tuple(node.operands)
     first = graph.nodes[node.a]
-    return (first,) if node.op in ("shift", "scale", "sin", "cos") else (first, graph.nodes[int(node.b)])
+    return (
+        (first,)
+        if node.op in ("shift", "scale", "sin", "cos")
+        else (first, graph.nodes[int(node.b)])
+    )
 
 
-def _give_back(graph: Graph, node: Node, weight: Scalar, give: Callable[[Node, Scalar], None]) -> None:
+def _give_back(
+    graph: Graph, node: Node, weight: Scalar, give: Callable[[Node, Scalar], None]
+) -> None:
     """Apply the rule of one operation backwards: each operand gains its share of the weight."""
     operands = _operands(graph, node)
     a, b = operands[0], operands[-1]

@@ -1,11 +1,12 @@
-"""A recorded function: a straight-line program over scalars, and the program run step by step on arrays.
+"""A recorded function.
 
-The program is what the recorder (:mod:`minidyn.graph.scalar`) produces and what every target reads. It is a frozen
-value, so it can be cached, compared and fingerprinted. `evaluate` is slow, obvious, and what every target is compared
-with.
+A straight-line program over scalars, and the program run step by step on arrays. The program is
+what the recorder (:mod:`minidyn.graph.scalar`) produces and what every target reads. It is a frozen
+value, so it can be cached, compared and fingerprinted. `evaluate` is slow, obvious, and what every
+target is compared with.
 
-Names of arguments, results and functions come from files that others wrote: :func:`safe_identifier` keeps letters,
-digits and underscores alone.
+Names of arguments, results and functions come from files that others wrote: :func:`safe_identifier`
+keeps letters, digits and underscores alone.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _C_KEYWORDS = """
     reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast struct switch
     template this thread_local throw true try typedef typeid typename typeof typeof_unqual union unsigned using virtual
     void volatile wchar_t while xor xor_eq
-"""
+"""  # noqa: E501
 # names generated Python uses, and what reads as syntax there
 _PYTHON_NAMES = """
     match type case print exec np numpy jnp jax batch ValueError
@@ -48,7 +49,7 @@ _MACROS = """
     NULL EOF NAN INFINITY HUGE_VAL HUGE_VALF HUGE_VALL MAXFLOAT FP_NAN FP_INFINITE FP_ZERO FP_NORMAL I errno assert
     unix linux i386 isnan isinf isfinite isnormal signbit fpclassify isgreater isless isunordered M_E M_PI OVERFLOW
     UNDERFLOW DOMAIN SING
-"""
+"""  # noqa: E501
 # functions of the C library: one of ours with that name would clash with the compiler's own
 _LIBRARY = """
     main exit abort abs labs llabs div ldiv atoi atof atol malloc calloc realloc free printf puts putchar scanf memcpy
@@ -58,12 +59,12 @@ _LIBRARY = """
     fabs hypot pow pow10 sqrt erf erfc lgamma tgamma gamma ceil floor nearbyint rint lrint llrint round lround llround
     trunc fmod remainder remquo drem copysign nan nextafter nexttoward fdim fmax fmin fma sincos significand scalb j0
     j1 jn y0 y1 yn cabs carg cexp cimag clog conj cpow cproj creal csin ccos csqrt ctan
-"""
+"""  # noqa: E501
 # names that generated CUDA uses
 _CUDA = """
     threadIdx blockIdx blockDim gridDim warpSize md_real md_sign md_flush md_pitch md_count md_one md_i md_k md_live
     md_stage md_lane md_warp md_row md_left md_step
-"""
+"""  # noqa: E501
 _MACRO = re.compile(r"(M|FP|HUGE|MATH)_([A-Z0-9]+_)*[A-Z0-9]+")
 _RESERVED = frozenset(keyword.kwlist).union(
     _C_KEYWORDS.split(), _PYTHON_NAMES.split(), _MACROS.split(), _LIBRARY.split(), _CUDA.split()
@@ -74,8 +75,8 @@ _RESERVED = frozenset(keyword.kwlist).union(
 class Argument:
     """One array the function takes: a safe C identifier and the number of scalars per sample.
 
-    `uniform` where one value serves a whole batch (a parameter vector): what depends on it alone is computed once per
-    call and not once per sample.
+    `uniform` where one value serves a whole batch (a parameter vector): what depends on it alone is
+    computed once per call and not once per sample.
     """
 
     name: str
@@ -100,20 +101,29 @@ class Result:
 class Instruction:
     """One step: an operation on earlier steps, or a constant or an input."""
 
-    op: str  # const, input, add, sub, mul, div, neg, sqrt, sin, cos, sign (-1, 0 or +1; NaN stays NaN) or atan2
+    # const, input, add, sub, mul, div, neg, sqrt, sin, cos, sign (-1, 0 or +1; NaN stays NaN) or
+    # atan2
+    op: str
     args: tuple[int, ...] = ()  # its operands, by index
-    value: float | tuple[int, int] | None = None  # of a constant; (argument index, element index) of an input
+    value: float | tuple[int, int] | None = (
+        None  # of a constant; (argument index, element index) of an input
+    )
 
 
 @dataclass(frozen=True)
 class Function:
-    """A straight-line program: instructions in order, each using only earlier ones; no dead code."""
+    """A straight-line program: instructions in order, each using only earlier ones.
+
+    No dead code.
+    """
 
     name: str  # a safe C identifier
     arguments: tuple[Argument, ...]  # in call order
     results: tuple[Result, ...]
     tape: tuple[Instruction, ...]
-    outputs: tuple[tuple[int, ...], ...]  # for each result, the tape index of each of its scalars, row-major
+    outputs: tuple[
+        tuple[int, ...], ...
+    ]  # for each result, the tape index of each of its scalars, row-major
 
     @cached_property
     def fingerprint(self) -> str:
@@ -123,10 +133,11 @@ class Function:
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """Operations executed for one sample: mul, add (and subtract), div, sqrt, sincos (pairs), other.
+        """Operations executed for one sample.
 
-        Negations are free (they are signs of the operation that uses them). What depends on uniform arguments
-        alone is computed once per call and not counted. A sine and a cosine of one angle are one pair.
+        Mul, add (and subtract), div, sqrt, sincos (pairs), other. Negations are free (they are
+        signs of the operation that uses them). What depends on uniform arguments alone is computed
+        once per call and not counted. A sine and a cosine of one angle are one pair.
         """
         each = [step for index, step in enumerate(self.tape) if index not in self.uniform_steps]
         found = Counter(step.op for step in each)
@@ -145,20 +156,28 @@ class Function:
         once: set[int] = set()
         for index, step in enumerate(self.tape):
             value = step.value  # a pair for an input
-            if self.arguments[value[0]].uniform if isinstance(value, tuple) else once.issuperset(step.args):
+            if (
+                self.arguments[value[0]].uniform
+                if isinstance(value, tuple)
+                else once.issuperset(step.args)
+            ):
                 once.add(index)
         return frozenset(once)
 
     def __repr__(self) -> str:
         counts = self.counts
-        return f"Function({self.name}: {counts['mul']} mul, {counts['add']} add, {len(self.tape)} steps)"
+        return (
+            f"Function({self.name}: {counts['mul']} mul, {counts['add']} add, {len(self.tape)} "
+            "steps)"
+        )
 
 
 _BLOCK = 16_000_000  # values of all steps and samples that are kept at a time: 128 MB
 
 
 def evaluate(function: Function, *inputs: ArrayLike) -> Any:
-    """Run a recorded function on NumPy arrays, one (..., size) per argument, whose leading axes broadcast.
+    """Run a recorded function on NumPy arrays, one (..., size) per argument, whose leading axes
+    broadcast.
 
     Returns an array (..., *shape), or a tuple of them where the function has several results.
     """
@@ -178,7 +197,10 @@ def evaluate(function: Function, *inputs: ArrayLike) -> Any:
 
 
 def evaluate_in_blocks(function: Function, *inputs: ArrayLike) -> Any:
-    """As `evaluate`, a block of samples at a time: values between the steps of a large function fill memory."""
+    """As `evaluate`, a block of samples at a time.
+
+    Values between the steps of a large function fill memory.
+    """
     arrays = [np.asarray(array, dtype=np.float64) for array in inputs]
     batch = batch_shape(function, [array.shape for array in arrays])
     count = math.prod(batch)
@@ -186,29 +208,44 @@ def evaluate_in_blocks(function: Function, *inputs: ArrayLike) -> Any:
     if count <= block:
         return evaluate(function, *arrays)
     rows = [
-        array if argument.uniform else np.broadcast_to(array, (*batch, argument.size)).reshape(count, argument.size)
+        array
+        if argument.uniform
+        else np.broadcast_to(array, (*batch, argument.size)).reshape(count, argument.size)
         for argument, array in zip(function.arguments, arrays)
     ]
     results = [np.empty((count, *result.shape)) for result in function.results]
     for begin in range(0, count, block):
         part = slice(begin, begin + block)
-        found = evaluate(function, *(a if arg.uniform else a[part] for arg, a in zip(function.arguments, rows)))
+        found = evaluate(
+            function, *(a if arg.uniform else a[part] for arg, a in zip(function.arguments, rows))
+        )
         for result, values in zip(results, found if isinstance(found, tuple) else (found,)):
             result[part] = values
-    shaped = tuple(r.reshape(batch + described.shape) for r, described in zip(results, function.results))
+    shaped = tuple(
+        r.reshape(batch + described.shape) for r, described in zip(results, function.results)
+    )
     return shaped[0] if len(shaped) == 1 else shaped
 
 
-ARITHMETIC: dict[str, Callable[..., Any]] = {op: getattr(operator, op) for op in ("add", "sub", "mul", "neg")}
+ARITHMETIC: dict[str, Callable[..., Any]] = {
+    op: getattr(operator, op) for op in ("add", "sub", "mul", "neg")
+}
 ARITHMETIC["div"] = operator.truediv
 """The operators among the operations."""
 
 _ON_ARRAYS = ARITHMETIC | {op: getattr(np, op) for op in ("sqrt", "sin", "cos", "sign")}
-_ON_ARRAYS |= {"div": np.divide, "atan2": np.arctan2}  # np.divide takes a constant zero, the operator does not
+_ON_ARRAYS |= {
+    "div": np.divide,
+    "atan2": np.arctan2,
+}  # np.divide takes a constant zero, the operator does not
 
 
-def run_tape(function: Function, columns: list[list[Any]], table: Mapping[str, Callable[..., Any]]) -> list[list[Any]]:
-    """Return the scalars of each result, from those of each argument (arrays, nodes) and a callable per operation."""
+def run_tape(
+    function: Function, columns: list[list[Any]], table: Mapping[str, Callable[..., Any]]
+) -> list[list[Any]]:
+    """Return the scalars of each result, from those of each argument (arrays, nodes) and a callable
+    per operation.
+    """
     values: list[Any] = []
     for step in function.tape:
         if step.op == "const":
@@ -225,17 +262,28 @@ def batch_shape(function: Function, shapes: list[tuple[int, ...]]) -> tuple[int,
     """Return the common leading shape of inputs; raise ShapeError where one does not fit."""
     if len(shapes) != len(function.arguments):
         names = ", ".join(argument.name for argument in function.arguments)
-        raise ShapeError(f"{function.name} takes {len(function.arguments)} arrays ({names}), got {len(shapes)}")
+        raise ShapeError(
+            f"{function.name} takes {len(function.arguments)} arrays ({names}), got {len(shapes)}"
+        )
     for argument, shape in zip(function.arguments, shapes):
         if not shape or shape[-1] != argument.size:
-            raise ShapeError(f"{function.name}: {argument.name} has shape {shape}, expected (..., {argument.size})")
-    leading = {shape[:-1] for argument, shape in zip(function.arguments, shapes) if not argument.uniform or shape[:-1]}
+            raise ShapeError(
+                f"{function.name}: {argument.name} has shape {shape}, expected (..., "
+                f"{argument.size})"
+            )
+    leading = {
+        shape[:-1]
+        for argument, shape in zip(function.arguments, shapes)
+        if not argument.uniform or shape[:-1]
+    }
     if len(leading) < 2:
         return next(iter(leading), ())
     try:
         return np.broadcast_shapes(*leading)
     except ValueError:
-        text = ", ".join(f"{a.name} {shape}" for a, shape in zip(function.arguments, shapes) if not a.uniform)
+        text = ", ".join(
+            f"{a.name} {shape}" for a, shape in zip(function.arguments, shapes) if not a.uniform
+        )
         raise ShapeError(f"{function.name}: leading shapes do not broadcast: {text}") from None
 
 
@@ -259,18 +307,24 @@ def packed_results(function: Function) -> Function:
             results.append(result)
             outputs.append(indices)
     if results == list(function.results):
-        raise WrongArgument(f"packed: {function.name} has no symmetric result, as the inertia matrix is")
+        raise WrongArgument(
+            f"packed: {function.name} has no symmetric result, as the inertia matrix is"
+        )
     return replace(function, results=tuple(results), outputs=tuple(outputs))
 
 
 def safe_identifier(text: str, taken: Iterable[str] = ()) -> str:
-    """Return an identifier valid in C, C++ and Python that resembles `text` and is not among `taken`.
+    """Return an identifier valid in C, C++ and Python that resembles `text` and is not among
+    `taken`.
 
-    Text that is already safe comes back unchanged. Otherwise accents are dropped, runs of other characters become one
-    underscore, keywords and library names get a trailing underscore, and a name already taken gets a number. It has at
-    most 63 characters of ``[A-Za-z0-9_]``, starts with a letter and has no two underscores in a row.
+    Text that is already safe comes back unchanged. Otherwise accents are dropped, runs of other
+    characters become one underscore, keywords and library names get a trailing underscore, and a
+    name already taken gets a number. It has at most 63 characters of ``[A-Za-z0-9_]``, starts with
+    a letter and has no two underscores in a row.
     """
-    plain = unicodedata.normalize("NFKD", text[: 4 * LONGEST_NAME]).encode("ascii", "ignore").decode()
+    plain = (
+        unicodedata.normalize("NFKD", text[: 4 * LONGEST_NAME]).encode("ascii", "ignore").decode()
+    )
     name = re.sub(r"[^A-Za-z0-9]+", "_", plain).lstrip("_")[:LONGEST_NAME]
     if not name or not name[0].isalpha():
         name = ("x" + name)[:LONGEST_NAME]

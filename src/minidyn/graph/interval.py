@@ -1,8 +1,10 @@
-"""A recorded function on intervals: what its results can be at most while its inputs stay within bounds.
+"""A recorded function on intervals.
 
-Each step of the tape is done on lower and upper ends, so that the result encloses every value that the function takes
-anywhere in the box of its inputs. The enclosure is wider than the truth where one input enters in several places; it
-shrinks with the box. Rounding is not directed: ends are good to about 1e-13 of the largest number on the way.
+What its results can be at most while its inputs stay within bounds. Each step of the tape is done
+on lower and upper ends, so that the result encloses every value that the function takes anywhere in
+the box of its inputs. The enclosure is wider than the truth where one input enters in several
+places; it shrinks with the box. Rounding is not directed: ends are good to about 1e-13 of the
+largest number on the way.
 """
 
 from __future__ import annotations
@@ -26,8 +28,12 @@ class Interval:
 
 
 def enclose(function: Function, boxes: Sequence[tuple[Array, Array]]) -> list[tuple[Array, Array]]:
-    """Return lower and upper ends (N, size) of each result, from those of each argument, (N, size) each."""
-    columns = [[Interval(low[:, k], high[:, k]) for k in range(low.shape[1])] for low, high in boxes]
+    """Return lower and upper ends (N, size) of each result, from those of each argument, (N, size)
+    each.
+    """
+    columns = [
+        [Interval(low[:, k], high[:, k]) for k in range(low.shape[1])] for low, high in boxes
+    ]
     count = len(boxes[0][0])
     with np.errstate(all="ignore"):
         scalars = run_tape(function, columns, _TABLE)
@@ -72,7 +78,9 @@ def _div(x: Any, y: Any) -> Interval:
     c, d = _ends(y)
     through_zero = (np.asarray(c) <= 0) & (np.asarray(d) >= 0)
     found = _mul(x, Interval(np.divide(1.0, d), np.divide(1.0, c)))
-    return Interval(np.where(through_zero, -np.inf, found.low), np.where(through_zero, np.inf, found.high))
+    return Interval(
+        np.where(through_zero, -np.inf, found.low), np.where(through_zero, np.inf, found.high)
+    )
 
 
 def _monotonous(function: Callable[..., Any]) -> Callable[[Any], Interval]:
@@ -102,7 +110,9 @@ def _sin(x: Any) -> Interval:
 def _atan2(x: Any, y: Any) -> Interval:
     (a, b), (c, d) = _ends(x), _ends(y)
     corners = [np.arctan2(u, v) for u in (a, b) for v in (c, d)]
-    whole = (np.asarray(a) <= 0) & (np.asarray(b) >= 0) & (np.asarray(c) <= 0)  # the cut, or the origin, lies inside
+    whole = (
+        (np.asarray(a) <= 0) & (np.asarray(b) >= 0) & (np.asarray(c) <= 0)
+    )  # the cut, or the origin, lies inside
     low, high = np.minimum.reduce(corners), np.maximum.reduce(corners)
     return Interval(np.where(whole, -np.pi, low), np.where(whole, np.pi, high))
 

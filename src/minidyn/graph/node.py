@@ -3,14 +3,14 @@
 Robots are full of exact zeros and ones, so simplification is the heart of recording.
 Equal nodes are one object:
 
-* constants fold; adding 0 and multiplying by 0 or ±1 cost nothing; constant factors and offsets in a
-  row merge;
-* a sign is not an operation: every node is plus or minus one *core*, and signs travel outwards, so that a-b
-  and b-a, or (-a)*b and a*b, are one core;
+* constants fold; adding 0 and multiplying by 0 or ±1 cost nothing; constant factors and offsets in
+  a row merge;
+* a sign is not an operation: every node is plus or minus one *core*, and signs travel outwards, so
+  that a-b and b-a, or (-a)*b and a*b, are one core;
 * operands of commutative operations stand in the order of their creation.
 
-Nodes are numbered as they are made. Nothing depends on addresses or hash seeds: the same recording gives the
-same program in every process.
+Nodes are numbered as they are made. Nothing depends on addresses or hash seeds: the same recording
+gives the same program in every process.
 """
 
 from __future__ import annotations
@@ -31,24 +31,31 @@ _REAL = (float, int, np.floating, np.integer)
 
 
 def as_float(value: Any) -> float | None:
-    """Return a Python float for any real number, None for all else (an array then works on its elements)."""
+    """Return a Python float for any real number.
+
+    None for all else (an array then works on its elements).
+    """
     if value.__class__ is float:
         return value
-    zero_dimensional = isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "fiu"
+    zero_dimensional = (
+        isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "fiu"
+    )
     return float(value) if zero_dimensional or isinstance(value, _REAL) else None
 
 
 def not_finite(value: float) -> UnknownParameters:
     """Return the error for a constant that is infinite or not a number."""
     return UnknownParameters(
-        f"a constant of the recorded function is {value}; expected a finite number: give the unknown value, "
-        "or record it as an argument"
+        f"a constant of the recorded function is {value}; expected a finite number: give the "
+        "unknown value, or record it as an argument"
     )
 
 
 def other_graph() -> MinidynError:
     """Return the error for operands of different graphs."""
-    return MinidynError("scalars of two graphs meet in one operation; record a function in one graph")
+    return MinidynError(
+        "scalars of two graphs meet in one operation; record a function in one graph"
+    )
 
 
 def _negate(x: Node) -> Node:
@@ -135,7 +142,9 @@ def _scale(x: Node, number: float) -> Node:
     if number - number != 0.0:
         raise not_finite(number)
     k, z = number * x.factor, x.base
-    if k == 0.0 or k - k != 0.0:  # the product of two constants left the range of floats: keep them apart
+    if (
+        k == 0.0 or k - k != 0.0
+    ):  # the product of two constants left the range of floats: keep them apart
         k, z = -number if x.negative else number, x.id
     size = abs(k)
     if size == 1.0:
@@ -167,7 +176,9 @@ def _divide(x: Node, y: Node) -> Node:
     return core.minus or _negate(core) if negative else core
 
 
-def _operator(with_node: Callable[[Node, Node], Node], with_number: Callable[[Node, float], Node]) -> _Method:
+def _operator(
+    with_node: Callable[[Node, Node], Node], with_number: Callable[[Node, float], Node]
+) -> _Method:
     def method(self: Node, other: Any) -> Node:
         if other.__class__ is Node:
             return with_node(self, other)
@@ -180,11 +191,23 @@ def _operator(with_node: Callable[[Node, Node], Node], with_number: Callable[[No
 class Node:
     """One scalar of a recorded function: a core of the graph, or its negative.
 
-    Besides the tape's operations there are ``scale`` (positive constant times core) and ``shift`` (core plus constant),
-    which keep constants out of the way of sharing.
+    Besides the tape's operations there are ``scale`` (positive constant times core) and ``shift``
+    (core plus constant), which keep constants out of the way of sharing.
     """
 
-    __slots__ = ("a", "b", "base", "factor", "graph", "id", "minus", "negative", "op", "operands", "value")
+    __slots__ = (
+        "a",
+        "b",
+        "base",
+        "factor",
+        "graph",
+        "id",
+        "minus",
+        "negative",
+        "op",
+        "operands",
+        "value",
+    )
 
     graph: Graph
     id: int  # number of the core
@@ -199,11 +222,17 @@ class Node:
     minus: Node | None  # the negative of this node once someone asked for it
 
     __add__ = __radd__ = _operator(_add, _shift)
-    __sub__ = _operator(lambda x, y: _add(x, y.minus or _negate(y)), lambda x, number: _shift(x, -number))
-    __rsub__ = _operator(lambda x, y: y - x, lambda x, number: _shift(x.minus or _negate(x), number))
+    __sub__ = _operator(
+        lambda x, y: _add(x, y.minus or _negate(y)), lambda x, number: _shift(x, -number)
+    )
+    __rsub__ = _operator(
+        lambda x, y: y - x, lambda x, number: _shift(x.minus or _negate(x), number)
+    )
     __mul__ = __rmul__ = _operator(_multiply, _scale)
     __truediv__ = _operator(_divide, lambda x, number: _divide(x, x.graph.constant(number)))
-    __rtruediv__ = _operator(lambda x, y: y / x, lambda x, number: _divide(x.graph.constant(number), x))
+    __rtruediv__ = _operator(
+        lambda x, y: y / x, lambda x, number: _divide(x.graph.constant(number), x)
+    )
 
     def __neg__(self) -> Node:
         return self.minus or _negate(self)

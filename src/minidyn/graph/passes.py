@@ -1,16 +1,19 @@
 """Named passes on recorded functions, and the driver that looks for the cheapest sequence of them.
 
-A pass takes a function and returns another that computes the same, up to rounding. Passes never ask for values of
-arguments: what they save is saved for every parameter vector.
+A pass takes a function and returns another that computes the same, up to rounding. Passes never ask
+for values of arguments: what they save is saved for every parameter vector.
 
-Passes on factors: a b + a c becomes a (b + c), and constant factors wait until they meet another constant.
+Passes on factors: a b + a c becomes a (b + c), and constant factors wait until they meet another
+constant.
 
-Passes on sums: addends that are known once per call meet, and parts that several sums have in common are shared.
+Passes on sums: addends that are known once per call meet, and parts that several sums have in
+common are shared.
 
-Both see a function as sums of terms. Additions on a tape stand in the order in which a recursion happened to make
-them. Here every value that is needed as one number (a *root*: an operand of a product or of a sine, or a result) is the
-sum of *atoms*, which are the steps that are not sums, each with a whole coefficient. What depends on uniform arguments
-alone is one atom, whatever its size, for it costs nothing.
+Both see a function as sums of terms. Additions on a tape stand in the order in which a recursion
+happened to make them. Here every value that is needed as one number (a *root*: an operand of a
+product or of a sine, or a result) is the sum of *atoms*, which are the steps that are not sums,
+each with a whole coefficient. What depends on uniform arguments alone is one atom, whatever its
+size, for it costs nothing.
 
 Addition is taken to be associative: results agree to rounding, not bit by bit.
 """
@@ -34,7 +37,10 @@ _SUMS = {"add": (1, 1), "sub": (1, -1), "neg": (-1,)}
 
 
 class Forms:
-    """The sums of a function; with `whole`, those that are used several times stay whole, as atoms."""
+    """The sums of a function.
+
+    With `whole`, those that are used several times stay whole, as atoms.
+    """
 
     def __init__(self, function: Function, whole: bool = False) -> None:
         self.function = function
@@ -42,7 +48,9 @@ class Forms:
         tape = function.tape
         often = Counter(index for step in tape for index in step.args)
         often.update(index for result in function.outputs for index in result)
-        self.form: list[dict[int, int]] = []  # {atom: coefficient} of each step; uniform ones are atoms of their own
+        self.form: list[
+            dict[int, int]
+        ] = []  # {atom: coefficient} of each step; uniform ones are atoms of their own
         for index, step in enumerate(tape):
             if index in self.uniform or step.op not in _SUMS:
                 self.form.append({index: 1})
@@ -53,9 +61,15 @@ class Forms:
                 part = {operand: 1} if kept else self.form[operand]
                 for atom, coefficient in part.items():
                     found[atom] = found.get(atom, 0) + sign_of * coefficient
-            self.form.append({atom: coefficient for atom, coefficient in found.items() if coefficient})
-        self.roots = self._find_roots()  # what is needed as a number, in order; sums that stay whole are among them
-        self.uses = Counter(atom for root in self.roots for atom in self.form[root])  # in how many roots an atom is
+            self.form.append(
+                {atom: coefficient for atom, coefficient in found.items() if coefficient}
+            )
+        self.roots = (
+            self._find_roots()
+        )  # what is needed as a number, in order; sums that stay whole are among them
+        self.uses = Counter(
+            atom for root in self.roots for atom in self.form[root]
+        )  # in how many roots an atom is
 
     def is_sum(self, index: int) -> bool:
         """Say whether a step is an addition or a change of sign."""
@@ -77,7 +91,9 @@ class Forms:
                 if self.is_sum(atom):  # a sum that stays whole
                     waiting.append(atom)
                 else:
-                    waiting.extend(arg for arg in self.function.tape[atom].args if arg not in self.uniform)
+                    waiting.extend(
+                        arg for arg in self.function.tape[atom].args if arg not in self.uniform
+                    )
         return sorted(roots)
 
 
@@ -101,7 +117,11 @@ class Replay:
     def finish(self) -> Function:
         """Return the function once every root has its value."""
         function = self.forms.function
-        return close_graph(self.graph, function, [[self.value[index] for index in each] for each in function.outputs])
+        return close_graph(
+            self.graph,
+            function,
+            [[self.value[index] for index in each] for each in function.outputs],
+        )
 
     def _step(self, index: int) -> Scalar:
         step = self.forms.function.tape[index]
@@ -117,15 +137,23 @@ def signed_sum(terms: list[tuple[int, Scalar]]) -> Scalar:
     """Return the sum of coefficient times value, left to right; 0 for no terms."""
     total: Scalar = None
     for coefficient, value in terms:
-        term = value if coefficient == 1 else -value if coefficient == -1 else value * float(coefficient)
+        term = (
+            value
+            if coefficient == 1
+            else -value
+            if coefficient == -1
+            else value * float(coefficient)
+        )
         total = term if total is None else total + term
     return 0.0 if total is None else total
 
 
 def factor_sums(function: Function) -> Function:
-    """Return the function with common factors taken out of sums, the most frequent factor of a sum first.
+    """Return the function with common factors taken out of sums, the most frequent factor of a sum
+    first.
 
-    Only products that nobody else uses are taken apart, so that each factoring saves a multiplication.
+    Only products that nobody else uses are taken apart, so that each factoring saves a
+    multiplication.
     """
     forms = Forms(function, whole=True)
     replay = Replay(forms)
@@ -134,7 +162,12 @@ def factor_sums(function: Function) -> Function:
         plain = dict(forms.form[root])
         products: list[tuple[int, int]] = []  # (atom, coefficient)
         for atom in forms.form[root]:
-            if atom not in forms.uniform and tape[atom].op == "mul" and forms.uses[atom] == 1 and atom != root:
+            if (
+                atom not in forms.uniform
+                and tape[atom].op == "mul"
+                and forms.uses[atom] == 1
+                and atom != root
+            ):
                 products.append((atom, plain.pop(atom)))
         terms: list[tuple[int, Scalar]] = []
         while products:
@@ -158,12 +191,14 @@ def factor_sums(function: Function) -> Function:
 def defer_constants(function: Function) -> Function:
     """Return the function with constant factors carried along until they are needed.
 
-    A constant turn k1 y + k2 z becomes k1 (y + (k2/k1) z). Where the sum meets the next constant, k1 joins it and one
-    multiplication is saved; where it does not, k1 is multiplied at last and nothing is lost.
+    A constant turn k1 y + k2 z becomes k1 (y + (k2/k1) z). Where the sum meets the next constant,
+    k1 joins it and one multiplication is saved; where it does not, k1 is multiplied at last and
+    nothing is lost.
     """
     graph, inputs = open_inputs(function)
     columns: list[list[Scalar]] = [
-        [_Scaled(1.0, node, argument.uniform) for node in nodes] for argument, nodes in zip(function.arguments, inputs)
+        [_Scaled(1.0, node, argument.uniform) for node in nodes]
+        for argument, nodes in zip(function.arguments, inputs)
     ]
     table = {op: _on_values(compute) for op, compute in OPERATIONS.items()} | {
         "add": lambda a, b: _add(_lift(a), _lift(b), 1.0),
@@ -172,7 +207,9 @@ def defer_constants(function: Function) -> Function:
         "mul": lambda a, b: _multiply(_lift(a), _lift(b)),
     }
     outputs = run_tape(function, columns, table)
-    return close_graph(graph, function, [[_lift(value).value for value in values] for values in outputs])
+    return close_graph(
+        graph, function, [[_lift(value).value for value in values] for values in outputs]
+    )
 
 
 @dataclass(slots=True)
@@ -197,7 +234,9 @@ def _on_values(compute: Callable[..., Scalar]) -> Callable[..., _Scaled]:
 
     def apply(*operands: Scalar) -> _Scaled:
         lifted = [_lift(operand) for operand in operands]
-        return _Scaled(1.0, compute(*[each.value for each in lifted]), all(each.uniform for each in lifted))
+        return _Scaled(
+            1.0, compute(*[each.value for each in lifted]), all(each.uniform for each in lifted)
+        )
 
     return apply
 
@@ -229,17 +268,20 @@ _Pair: TypeAlias = tuple[_Key, _Key, int]  # two terms and the sign between them
 
 
 def gather_sums(function: Function) -> Function:
-    """Return the function with sums gathered: uniform addends of one sum become one, shared parts are found.
+    """Return the function with sums gathered.
 
-    Sums that are used several times stay whole, so that the number of additions cannot grow.
+    Uniform addends of one sum become one, shared parts are found. Sums that are used several times
+    stay whole, so that the number of additions cannot grow.
     """
     return _rewrite_sums(function, whole=True)
 
 
 def share_sums(function: Function) -> Function:
-    """Return the function with all sums taken apart and common parts shared anew, the most frequent pair first.
+    """Return the function with all sums taken apart and common parts shared anew, the most frequent
+    pair first.
 
-    Finds what `gather_sums` cannot see behind sums that are used several times; may also lose: a driver compares.
+    Finds what `gather_sums` cannot see behind sums that are used several times; may also lose: a
+    driver compares.
     """
     return _rewrite_sums(function, whole=False)
 
@@ -252,7 +294,9 @@ def _rewrite_sums(function: Function, whole: bool) -> Function:
     sums = {root: terms.read(root) for root in forms.roots}
     pairs = _share(sums, terms)
     for root in forms.roots:
-        replay.value[root] = signed_sum([(sign, terms.value(key, pairs)) for key, sign in terms.ordered(sums[root])])
+        replay.value[root] = signed_sum(
+            [(sign, terms.value(key, pairs)) for key, sign in terms.ordered(sums[root])]
+        )
     return replay.finish()
 
 
@@ -274,7 +318,10 @@ class _Terms:
         return key
 
     def read(self, root: int) -> dict[_Key, int]:
-        """Return {term: ±1}; a multiple of an atom is a term of its own, uniform atoms are added up."""
+        """Return {term: ±1}.
+
+        A multiple of an atom is a term of its own, uniform atoms are added up.
+        """
         forms = self.replay.forms
         found: dict[_Key, int] = {}
         constant: list[tuple[int, Scalar]] = []
@@ -282,9 +329,15 @@ class _Terms:
             if atom in forms.uniform:
                 constant.append((coefficient, self.replay.value[atom]))
             else:
-                found[self.register(("atom", atom, abs(coefficient)))] = 1 if coefficient > 0 else -1
+                found[self.register(("atom", atom, abs(coefficient)))] = (
+                    1 if coefficient > 0 else -1
+                )
         total = signed_sum(constant)
-        negative = total.negative if isinstance(total, Node) and total.value is None else float(_number(total)) < 0
+        negative = (
+            total.negative
+            if isinstance(total, Node) and total.value is None
+            else float(_number(total)) < 0
+        )
         if negative:
             total = -total
         symbolic = isinstance(total, Node) and total.value is None
@@ -315,9 +368,14 @@ def _number(total: Scalar) -> float:
 
 
 def _share(sums: dict[int, dict[_Key, int]], terms: _Terms) -> dict[_Key, _Pair]:
-    """Replace in `sums` the pair of terms that most sums have, again and again; return the pairs."""
+    """Replace in `sums` the pair of terms that most sums have, again and again.
+
+    Return the pairs.
+    """
     where: dict[_Pair, set[int]] = defaultdict(set)
-    waiting: list[tuple[int, int, int, int, _Pair]] = []  # a heap; entries whose number of sums has changed are stale
+    waiting: list[
+        tuple[int, int, int, int, _Pair]
+    ] = []  # a heap; entries whose number of sums has changed are stale
 
     def note(pair: _Pair) -> None:
         if len(where[pair]) > 1:
@@ -325,7 +383,10 @@ def _share(sums: dict[int, dict[_Key, int]], terms: _Terms) -> dict[_Key, _Pair]
             heappush(waiting, (-len(where[pair]), terms.rank[a], terms.rank[b], -sign, pair))
 
     def pairs_of(root: int) -> list[_Pair]:
-        return [(a, b, sign_a * sign_b) for (a, sign_a), (b, sign_b) in combinations(terms.ordered(sums[root]), 2)]
+        return [
+            (a, b, sign_a * sign_b)
+            for (a, sign_a), (b, sign_b) in combinations(terms.ordered(sums[root]), 2)
+        ]
 
     for root in sums:
         for pair in pairs_of(root):
@@ -355,7 +416,9 @@ def _share(sums: dict[int, dict[_Key, int]], terms: _Terms) -> dict[_Key, _Pair]
 
 Pass: TypeAlias = Callable[[Function], Function]
 
-PASSES: dict[str, Pass] = {each.__name__: each for each in (defer_constants, gather_sums, share_sums, factor_sums)}
+PASSES: dict[str, Pass] = {
+    each.__name__: each for each in (defer_constants, gather_sums, share_sums, factor_sums)
+}
 """All passes, by name."""
 
 _SEQUENCES = (
@@ -391,10 +454,10 @@ def apply_passes(function: Function, names: tuple[str, ...]) -> Function:
 
 
 def optimise(function: Function) -> Function:
-    """Return the cheapest function that sequences of passes make of this one; itself where none helps.
+    """Return the cheapest function that sequences of passes make of this one.
 
-    Each round tries every sequence on the best so far and goes on while one helps. Nothing is drawn by chance: the same
-    function gives the same result everywhere.
+    Itself where none helps. Each round tries every sequence on the best so far and goes on while
+    one helps. Nothing is drawn by chance: the same function gives the same result everywhere.
     """
     best = function
     for _ in range(_ROUNDS):

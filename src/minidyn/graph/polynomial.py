@@ -1,7 +1,9 @@
-"""Recorded functions as formulas: every scalar expanded to a polynomial in its inputs and their sines and cosines.
+"""Recorded functions as formulas.
 
-With s² replaced by 1 - c² the polynomial is unique: two recordings of one quantity give the same one, whatever route
-they took. Made for small robots, to read and to compare; long functions are better read as source text.
+Every scalar expanded to a polynomial in its inputs and their sines and cosines. With s² replaced by
+1 - c² the polynomial is unique: two recordings of one quantity give the same one, whatever route
+they took. Made for small robots, to read and to compare; long functions are better read as source
+text.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ class Atom:
     rank: int  # where it stands in a product
     kind: str  # "" for an input, "c" and "s" for a cosine and a sine
     name: str  # of the input; of an angle, what follows c or s ("1", "12")
-    call: tuple[str, tuple[Polynomial, ...]] | None = field(default=None, compare=False)  # what it is the value of
+    call: tuple[str, tuple[Polynomial, ...]] | None = field(
+        default=None, compare=False
+    )  # what it is the value of
 
     def __str__(self) -> str:
         return self.kind + self.name
@@ -93,7 +97,9 @@ class Polynomial:
 
     def value(self, values: Mapping[str, float]) -> float:
         """Return its value for values of the atoms, by their text."""
-        return sum(x * math.prod(values[str(a)] ** power for a, power in p) for p, x in self.terms.items())
+        return sum(
+            x * math.prod(values[str(a)] ** power for a, power in p) for p, x in self.terms.items()
+        )
 
     def equals(self, other: Polynomial | float) -> bool:
         """Whether the difference vanishes but for rounding."""
@@ -102,7 +108,10 @@ class Polynomial:
         return all(abs(x) <= 1e-11 * size for x in (one - two).terms.values())
 
     def gathered(self) -> list[tuple[Monomial, float]]:
-        """Return (product, number) in the order they are read, with angles gathered: c1 c2 - s1 s2 is c12."""
+        """Return (product, number) in the order they are read, with angles gathered.
+
+        c1 c2 - s1 s2 is c12.
+        """
         best = _gather(dict(self.terms))
         while (shorter := _shorter(self, len(best))) is not None:
             self, best = shorter, _gather(dict(shorter.terms))
@@ -112,7 +121,10 @@ class Polynomial:
         """Write it with angles gathered: c1 c2 - s1 s2 is c12."""
         text = ""
         for product, number in self.gathered():
-            factors = [str(a) if power == 1 else f"{a}{str(power).translate(_DIGITS)}" for a, power in product]
+            factors = [
+                str(a) if power == 1 else f"{a}{str(power).translate(_DIGITS)}"
+                for a, power in product
+            ]
             size = f"{abs(number):.6g}"
             part = " ".join(factors if size == "1" and factors else [size, *factors])
             sign = "-" if number < 0 else "+"
@@ -123,12 +135,16 @@ class Polynomial:
 def expand(function: Function, symbols: Mapping[str, Sequence[str]]) -> list[list[Polynomial]]:
     """Return for each result of a function its scalars as polynomials.
 
-    `symbols` has for each argument the names of its scalars, in the order in which they shall stand in products. The
-    sine of a scalar whose name is a letter and a number ("q1") is s and the number ("s1").
+    `symbols` has for each argument the names of its scalars, in the order in which they shall stand
+    in products. The sine of a scalar whose name is a letter and a number ("q1") is s and the number
+    ("s1").
     """
     ranks = {name: _GROUP * place for place, name in enumerate(symbols)}
     columns = [
-        [Polynomial.atom(Atom(ranks[argument.name] + k, "", name)) for k, name in enumerate(symbols[argument.name])]
+        [
+            Polynomial.atom(Atom(ranks[argument.name] + k, "", name))
+            for k, name in enumerate(symbols[argument.name])
+        ]
         for argument in function.arguments
     ]
     results = run_tape(function, columns, _TABLE)
@@ -142,7 +158,10 @@ def _call(name: str, *operands: Polynomial | float) -> Polynomial:
 
 
 def _cos_sin(angle: Polynomial) -> tuple[Polynomial | float, Polynomial | float] | None:
-    """Return cosine and sine of a sum of angles and a constant, by the addition theorem; None for other sums."""
+    """Return cosine and sine of a sum of angles and a constant, by the addition theorem.
+
+    None for other sums.
+    """
     c: Polynomial | float = math.cos(angle.terms.get((), 0.0))
     s: Polynomial | float = math.sin(angle.terms.get((), 0.0))
     for product, number in angle.terms.items():
@@ -204,7 +223,10 @@ def _sum(pairs: Sequence[tuple[Monomial, float]]) -> Polynomial:
         size[product] = max(size.get(product, 0.0), abs(number))
     kept = {product: x for product, x in total.items() if abs(x) > _ROUNDING * size[product]}
     if len(kept) > _MOST:
-        raise Unsupported(f"a formula of more than {_MOST} terms is not for reading; print the kernel's source instead")
+        raise Unsupported(
+            f"a formula of more than {_MOST} terms is not for reading; print the kernel's source "
+            "instead"
+        )
     return Polynomial(kept)
 
 
@@ -215,7 +237,10 @@ def _order(item: tuple[Monomial, float]) -> tuple[Any, ...]:
 
 
 def _gather(terms: dict[Monomial, float]) -> dict[Monomial, float]:
-    """Gather angles as long as there is anything to gather: k (c1 c2 - s1 s2) is k c12, k - k c2² is k s2²."""
+    """Gather angles as long as there is anything to gather.
+
+    k (c1 c2 - s1 s2) is k c12, k - k c2² is k s2².
+    """
     found: dict[Monomial, float] | None = terms
     while found is not None:
         terms, found = found, _gathered_once(found)
@@ -237,7 +262,9 @@ def _gathered_once(terms: dict[Monomial, float]) -> dict[Monomial, float] | None
                 if a.rank == b.rank or not set(a.name).isdisjoint(b.name):
                     continue
                 # c1 c2 with -s1 s2, or c1 s2 with s1 c2
-                partner = _sorted(_times(dict(product), {a: -1, b: -1, _turned(a): 1, _turned(b): 1}))
+                partner = _sorted(
+                    _times(dict(product), {a: -1, b: -1, _turned(a): 1, _turned(b): 1})
+                )
                 if _close(terms.get(partner), -number if b.kind == "c" else number):
                     joint = Atom(a.rank, b.kind, a.name + b.name)
                     joined = _sorted(_times(dict(product), {a: -1, b: -1, joint: 1}))
@@ -246,13 +273,16 @@ def _gathered_once(terms: dict[Monomial, float]) -> dict[Monomial, float] | None
 
 
 def _shorter(polynomial: Polynomial, size: int) -> Polynomial | None:
-    """Return it with a sum of angles for one of them, q3 = q23 - q2, where that takes fewer terms; else None.
+    """Return it with a sum of angles for one of them, q3 = q23 - q2, where that takes fewer terms.
 
-    On parallel axes sums are the angles that count: what the third link turns by about the second axis is q2 + q3.
+    Else None. On parallel axes sums are the angles that count: what the third link turns by about
+    the second axis is q2 + q3.
     """
     if len(polynomial.terms) > _LONGEST or size < _SHORT:
         return None
-    degrees: dict[Atom, int] = {}  # the highest of each angle's cosine and sine together; lone ones are gathered anyhow
+    degrees: dict[
+        Atom, int
+    ] = {}  # the highest of each angle's cosine and sine together; lone ones are gathered anyhow
     for product in polynomial.terms:
         own: dict[Atom, int] = {}
         for atom, power in product:
@@ -288,7 +318,10 @@ def _close(one: float | None, two: float) -> bool:
 
 
 def _joined(
-    terms: Mapping[Monomial, float], gone: tuple[Monomial, Monomial], joined: Monomial, number: float
+    terms: Mapping[Monomial, float],
+    gone: tuple[Monomial, Monomial],
+    joined: Monomial,
+    number: float,
 ) -> dict[Monomial, float]:
     rest = {product: x for product, x in terms.items() if product not in gone}
     rest[joined] = rest.get(joined, 0.0) + number

@@ -1,13 +1,13 @@
 """The recorder: scalars that, instead of computing, note what would be computed.
 
-A recursion written over scalars with ``+ - * /`` and the functions below runs unchanged on floats, on NumPy arrays (one
-value per sample) and on the nodes of a :class:`Graph`. Fed with nodes it leaves a straight-line program, simplified by
-the rules of :mod:`minidyn.graph.node`.
+A recursion written over scalars with ``+ - * /`` and the functions below runs unchanged on floats,
+on NumPy arrays (one value per sample) and on the nodes of a :class:`Graph`. Fed with nodes it
+leaves a straight-line program, simplified by the rules of :mod:`minidyn.graph.node`.
 
-From nodes to the instructions of the program dead code is dropped and signs are absorbed. A node is plus or minus a
-core. On the tape a sign costs an instruction only where nobody can absorb it: a sum becomes a difference, a difference
-is reversed, a constant factor changes sign, a product passes the wish on to a factor. What remains (mostly results that
-are minus a product) is negated once.
+From nodes to the instructions of the program dead code is dropped and signs are absorbed. A node is
+plus or minus a core. On the tape a sign costs an instruction only where nobody can absorb it: a sum
+becomes a difference, a difference is reversed, a constant factor changes sign, a product passes the
+wish on to a factor. What remains (mostly results that are minus a product) is negated once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from minidyn.graph.node import Node, as_float, not_finite, other_graph
 Scalar: TypeAlias = Any
 """What a recursion computes with: a float, a NumPy array with one value per sample, or a Node."""
 
-Key: TypeAlias = tuple[str, int, float]  # operation, first operand, second operand (scale and shift: a number)
+Key: TypeAlias = tuple[
+    str, int, float
+]  # operation, first operand, second operand (scale and shift: a number)
 
 
 class Graph:
@@ -46,14 +48,20 @@ class Graph:
         self.zero = self.constant(0.0)
 
     def inputs(self, name: str, size: int, *, uniform: bool = False) -> list[Node]:
-        """Add an argument of `size` scalars and return them; `uniform` where one value serves a whole batch."""
+        """Add an argument of `size` scalars and return them.
+
+        `uniform` where one value serves a whole batch.
+        """
         name = safe_identifier(name, [argument.name for argument in self.arguments])
         index = len(self.arguments)
         self.arguments.append(Argument(name, size, uniform))
         return [self.core("input", index, element) for element in range(size)]
 
     def constant(self, value: float) -> Node:
-        """Return the node of a number; it must be finite, for folding an infinity or a NaN would hide it."""
+        """Return the node of a number.
+
+        It must be finite, for folding an infinity or a NaN would hide it.
+        """
         value = float(value)  # -0.0 finds 0.0, to which it is equal
         if value - value != 0.0:
             raise not_finite(value)
@@ -64,10 +72,11 @@ class Graph:
         return node
 
     def function(self, name: str, results: Mapping[str, Any]) -> Function:
-        """Return the program that computes `results` and nothing else, of all arguments of this graph, used or not.
+        """Return the program that computes `results` and nothing else, of all arguments of this
+        graph, used or not.
 
-        Each result is a scalar, nested sequences of scalars or an object array; scalars are nodes of this graph or
-        numbers. The nesting is the shape. Names are made safe identifiers.
+        Each result is a scalar, nested sequences of scalars or an object array; scalars are nodes
+        of this graph or numbers. The nesting is the shape. Names are made safe identifiers.
         """
         taken = [argument.name for argument in self.arguments]
         shapes: list[Result] = []
@@ -85,10 +94,15 @@ class Graph:
         for index in live:
             writer.write(self.nodes[index], wanted[index])
         outputs = tuple(tuple(writer.signed(node) for node in flat) for flat in scalars)
-        return Function(safe_identifier(name), tuple(self.arguments), tuple(shapes), tuple(writer.tape), outputs)
+        return Function(
+            safe_identifier(name), tuple(self.arguments), tuple(shapes), tuple(writer.tape), outputs
+        )
 
     def core(self, op: str, a: int, b: float, operands: tuple[Node, ...] = ()) -> Node:
-        """Make and register a new core. For the rules in this file: everyone else uses operators."""
+        """Make and register a new core.
+
+        For the rules in this file: everyone else uses operators.
+        """
         node = Node.__new__(Node)
         node.graph = self
         node.id = node.base = len(self.nodes)
@@ -109,9 +123,13 @@ class Graph:
         return self._table.get((op, a, b)) or self.core(op, a, b)
 
     def find_signed(self, op: str, a: Node, b: Node) -> Node:
-        """Return the core of an operation that does not pass signs on (b is a where there is one operand)."""
+        """Return the core of an operation that does not pass signs on (b is a where there is one
+        operand).
+        """
         key = 2 * a.id + a.negative, 2 * b.id + b.negative
-        return self._table.get((op, *key)) or self.core(op, *key, operands=(a, b) if op == "atan2" else (a,))
+        return self._table.get((op, *key)) or self.core(
+            op, *key, operands=(a, b) if op == "atan2" else (a,)
+        )
 
     def _flatten(self, label: str, value: Any, flat: list[Node]) -> tuple[int, ...]:
         if value.__class__ is Node:
@@ -126,7 +144,9 @@ class Graph:
             flat.append(self.constant(number))
             return ()
         if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str):
-            raise ShapeError(f"result {label!r}: expected scalars or nested lists of them, got {value!r}")
+            raise ShapeError(
+                f"result {label!r}: expected scalars or nested lists of them, got {value!r}"
+            )
         shapes = [self._flatten(label, row, flat) for row in value]
         if any(shape != shapes[0] for shape in shapes):
             raise ShapeError(f"result {label!r}: rows differ in shape: {sorted(set(shapes))}")
@@ -135,7 +155,10 @@ class Graph:
 
 
 def _known(x: Scalar, on_arrays: Any, on_numbers: Any) -> Scalar:
-    """Return a function's value of a number, of an array, or of a constant node; None of any other node."""
+    """Return a function's value of a number, of an array, or of a constant node.
+
+    None of any other node.
+    """
     if x.__class__ is not Node:
         return float(on_arrays(x)) if isinstance(x, float | int) else on_arrays(x)
     return None if x.value is None else x.graph.constant(on_numbers(x.value))
@@ -197,7 +220,9 @@ _TWO = frozenset(("add", "sub", "mul", "div"))  # two unsigned operands
 
 
 def reachable(nodes: Sequence[Node], outputs: Sequence[Node]) -> list[int]:
-    """Return the numbers of the cores that `outputs` depend on, themselves included, in order of creation."""
+    """Return the numbers of the cores that `outputs` depend on, themselves included, in order of
+    creation.
+    """
     alive = bytearray(len(nodes))
     for node in outputs:
         alive[node.id] = 1
@@ -214,11 +239,14 @@ def reachable(nodes: Sequence[Node], outputs: Sequence[Node]) -> list[int]:
     return [index for index, flag in enumerate(alive) if flag]
 
 
-def _wanted_signs(nodes: Sequence[Node], live: Sequence[int], outputs: Sequence[Node]) -> dict[int, int]:
+def _wanted_signs(
+    nodes: Sequence[Node], live: Sequence[int], outputs: Sequence[Node]
+) -> dict[int, int]:
     """Return for each live core the sign its users insist on: -1, +1, or 0 where any will do.
 
-    Sums and products take either sign of an operand. Results, roots and angles need the one they were given;
-    where all of them need the negative, the wish goes down to an operand that can turn its sign for nothing.
+    Sums and products take either sign of an operand. Results, roots and angles need the one they
+    were given; where all of them need the negative, the wish goes down to an operand that can turn
+    its sign for nothing.
     """
     plus: set[int] = set()
     minus: set[int] = set()
@@ -260,7 +288,9 @@ class _Writer:
         return index
 
     def signed(self, node: Node) -> int:
-        """Return the index of a node with its own sign, negated here where it stands with the other."""
+        """Return the index of a node with its own sign, negated here where it stands with the
+        other.
+        """
         if node.value is not None:
             return self.number(node.value)
         index, sign = self.place[node.id]
@@ -283,11 +313,16 @@ class _Writer:
         elif op in _ONE:
             self.place[node.id] = self._one(op, node, want)
         else:
-            self.place[node.id] = self.put(op, *[self.signed(operand) for operand in node.operands]), 1
+            self.place[node.id] = (
+                self.put(op, *[self.signed(operand) for operand in node.operands]),
+                1,
+            )
 
     def _two(self, op: str, node: Node, want: int) -> tuple[int, int]:
         nodes = node.graph.nodes  # a quotient may have constants among its operands
-        (a, sign_a), (b, sign_b) = (self.place.get(k) or (self.number(nodes[k].b), 1) for k in (node.a, int(node.b)))
+        (a, sign_a), (b, sign_b) = (
+            self.place.get(k) or (self.number(nodes[k].b), 1) for k in (node.a, int(node.b))
+        )
         if op in ("mul", "div"):
             return self.put(op, a, b), sign_a * sign_b
         if op == "sub":
@@ -313,4 +348,8 @@ class _Writer:
         """Write number + sign * a."""
         if sign < 0:
             return self.put("sub", self.number(number), a)
-        return self.put("add", a, self.number(number)) if number > 0 else self.put("sub", a, self.number(-number))
+        return (
+            self.put("add", a, self.number(number))
+            if number > 0
+            else self.put("sub", a, self.number(-number))
+        )

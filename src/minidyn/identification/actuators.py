@@ -1,11 +1,13 @@
-"""Actuator values from encoders alone: joints under PD control, commanded and measured positions, no torques.
+"""Actuator values from encoders alone.
+
+Joints under PD control, commanded and measured positions, no torques.
 
     M(q) ddq + h(q, dq) + Ia ddq + Fv dq + Fc sign(dq) + Fo = kp (q_d(t - delay) - q) - kd dq
 
-M and h are those of the links, which the robot's file knows; armature, friction, bias, one delay and, where they are
-not known, gains are found by simulating the closed loop (`servo_loop.py`) and comparing positions. Two things that look
-harmless bias armature and friction by more than their deviations: a sign of friction that is smoothed, and commands
-that are interpolated linearly.
+M and h are those of the links, which the robot's file knows; armature, friction, bias, one delay
+and, where they are not known, gains are found by simulating the closed loop (`servo_loop.py`) and
+comparing positions. Two things that look harmless bias armature and friction by more than their
+deviations: a sign of friction that is smoothed, and commands that are interpolated linearly.
 """
 
 from __future__ import annotations
@@ -33,19 +35,26 @@ from minidyn.identification.export import CANNOT_SAY, TARGETS, Exported, consume
 from minidyn.identification.rows.pieces import stacked
 from minidyn.identification.servo_loop import ServoLoop
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, look
-from minidyn.recording.ready import RecordingLike, as_recording, in_robot_order, prepare
+from minidyn.notices import Notice, warning
+from minidyn.recording.ready import (
+    RecordingLike,
+    as_recording,
+    in_robot_order,
+    prepare,
+    with_logged_joints,
+)
 from minidyn.recording.recording import COMMAND, Recording
 
 TERMS = ("armature", "viscous", "coulomb", "bias")
 """What is found of each joint; gains beside where they are not given."""
 
-LOOSE = look(
+LOOSE = warning(
     "actuators.loose",
-    "Values are known to no better than half of their size, or not at all: the motion hardly shows them.",
+    "Values are known to no better than half of their size, or not at all: the motion hardly "
+    "shows them.",
     "Record faster motions with reversals, or give what is known.",
 )
-NOT_SETTLED = look(
+NOT_SETTLED = warning(
     "actuators.not_settled",
     "The search ended before the simulated positions had settled on the measured ones.",
     "Check gains, units and signs; begin with gains that are roughly right.",
@@ -54,7 +63,9 @@ NOT_SETTLED = look(
 _TARGETS = ("toml", "mujoco", "isaac", "urdf")
 _STEPS = 40
 _SETTLED = 1e-3  # of a log-likelihood: less than a thirtieth of a standard deviation
-_OPEN = 1e-6  # singular values of scaled sensitivities, of the largest, up to which a direction is not seen: rounding
+# singular values of scaled sensitivities, of the largest, up to which a direction is not seen:
+# rounding
+_OPEN = 1e-6
 _SHARE = 1e-3  # of such a direction, above which a value is part of it
 _RIDGE = 1e-6  # of the columns: takes the smallest of values that positions do not tell apart
 _LATEST = 0.1  # s: the longest delay that is looked for
@@ -62,7 +73,8 @@ _LATEST = 0.1  # s: the longest delay that is looked for
 
 @dataclass(frozen=True, eq=False)
 class Actuators:
-    """Actuator values of each joint, (n,) each, with their standard deviations under the same names in `std`.
+    """Actuator values of each joint, (n,) each, with their standard deviations under the same names
+    in `std`.
 
     Attributes:
         robot: The robot.
@@ -73,8 +85,8 @@ class Actuators:
         kp: Stiffness of the position loop, N m/rad or N/m.
         kd: Its damping, N m s/rad or N s/m.
         delay: Seconds by which commands act late.
-        std: Standard deviations by name; zero where a value was given, infinite where the motion does not tell it:
-            Coulomb friction and bias of a joint that never reverses.
+        std: Standard deviations by name; zero where a value was given, infinite where the motion
+            does not tell it: Coulomb friction and bias of a joint that never reverses.
         error: Root mean square of measured minus simulated positions (n,), rad or m.
         notices: What a reader should know.
         settings: How it was found, for records.
@@ -94,8 +106,13 @@ class Actuators:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def on(self, robot: Robot | None = None) -> Robot:
-        """Return the robot with these drives: rotor inertia, viscous and Coulomb friction, offset."""
-        made = (self.robot if robot is None else robot).with_drives(True, ("viscous", "coulomb", "offset"))
+        """Return the robot with these drives.
+
+        Rotor inertia, viscous and Coulomb friction, offset.
+        """
+        made = (self.robot if robot is None else robot).with_drives(
+            True, ("viscous", "coulomb", "offset")
+        )
         values = {"Ia": self.armature, "Fv": self.viscous, "Fc": self.coulomb, "Fo": self.bias}
         phi, places = made.parameters.copy(), {joint: k for k, joint in enumerate(made.independent)}
         for column in made.layout.columns:
@@ -103,18 +120,23 @@ class Actuators:
                 phi[column.index] = values[column.symbol][places[column.joint]]
         return made.with_parameters(phi)
 
-    def export(self, path: str | os.PathLike[str], to: Iterable[str] | str | None = None) -> Exported:
+    def export(
+        self, path: str | os.PathLike[str], to: Iterable[str] | str | None = None
+    ) -> Exported:
         """Write the robot with these drives and gains for other programs.
 
         Args:
-            path: A file, whose ending chooses (.toml, .urdf, .xml: MuJoCo, .py: Isaac Lab), or a folder.
+            path: A file, whose ending chooses (.toml, .urdf, .xml: MuJoCo, .py: Isaac Lab), or a
+                folder.
             to: For a folder, some of "toml", "urdf", "mujoco", "isaac"; None: all but "urdf".
         """
         target = Path(path)
         endings = {Path(TARGETS[name]).suffix: name for name in _TARGETS}
         if target.suffix.lower() in endings and not target.is_dir():
             if to is not None:
-                raise DescriptionError(f"{target}: the ending chooses the format; to= is for a folder")
+                raise DescriptionError(
+                    f"{target}: the ending chooses the format; to= is for a folder"
+                )
             check_outputs([target], [self.robot.source])
             return Exported(*self._written(endings[target.suffix.lower()], target))
         asked = [to] if isinstance(to, str) else list(_TARGETS[:3] if to is None else to)
@@ -131,7 +153,10 @@ class Actuators:
         return Exported(tuple(files), tuple(notices))
 
     def _written(self, name: str, path: Path) -> tuple[tuple[Path, ...], tuple[Notice, ...]]:
-        """Write one file, and its side file where it needs one; return what its format cannot say."""
+        """Write one file, and its side file where it needs one.
+
+        Return what its format cannot say.
+        """
         robot, joints, missing = self.on(), self.robot.joint_names, dict[str, list[str]]()
         gains = {joint: (float(kp), float(kd)) for joint, kp, kd in zip(joints, self.kp, self.kd)}
         late = {"delay": list(joints)} if self.delay > 0 else {}
@@ -149,7 +174,9 @@ class Actuators:
         text = f"{path.name} cannot say ({name}): {', '.join(missing)}"
         beside = path.with_name(path.name + SIDE)
         files = (path, beside) if beside.is_file() else (path,)
-        return files, (CANNOT_SAY(text, target=name, file=path.name, missing=missing),) if missing else ()
+        return files, (
+            CANNOT_SAY(text, target=name, file=path.name, missing=missing),
+        ) if missing else ()
 
     def table(self) -> str:
         """Return a Markdown table, one row a joint."""
@@ -169,13 +196,19 @@ class Actuators:
 
         joints = {
             joint: {name: float(getattr(self, name)[j]) for name in names}
-            | {"std": {name: plain(self.std[name][j]) for name in names}, "error": float(self.error[j])}
+            | {
+                "std": {name: plain(self.std[name][j]) for name in names},
+                "error": float(self.error[j]),
+            }
             for j, joint in enumerate(self.robot.joint_names)
         }
         return {"joints": joints, "delay": self.delay, "delay_std": plain(self.std["delay"])}
 
     def __repr__(self) -> str:
-        return f"Actuators({self.robot.n} joints of {self.robot.name!r}, delay {1e3 * self.delay:.2g} ms)"
+        return (
+            f"Actuators({self.robot.n} joints of {self.robot.name!r}, delay "
+            f"{1e3 * self.delay:.2g} ms)"
+        )
 
 
 def identify_actuators(
@@ -186,32 +219,41 @@ def identify_actuators(
     command_delay: float | None = None,
     held: bool = False,
 ) -> Actuators:
-    """Return armature, friction, bias, delay and gains of joints under PD control, from positions alone.
+    """Return armature, friction, bias, delay and gains of joints under PD control, from positions
+    alone.
 
     Args:
         robot: The robot: its links' parameters are taken as known, its drives are not.
         recording: Measured positions and, as telemetry "q_d" (N, n), commanded ones; or its path.
-        gains: {"kp": ..., "kd": ...}, a number or one for each joint, N m/rad and N m s/rad. Without kp it is found,
-            as far as torques of the links show the scale; without kd damping of the loop is part of `viscous`, from
-            which positions cannot tell it.
+        gains: {"kp": ..., "kd": ...}, a number or one for each joint, N m/rad and N m s/rad.
+            Without kp it is found, as far as torques of the links show the scale; without kd
+            damping of the loop is part of `viscous`, from which positions cannot tell it.
         command_delay: Seconds by which commands act late, where known; None: found.
-        held: Commands act as steps, each until the next one comes; False: smoothly, as samples of a motion. A smooth
-            motion whose commands are held looks the same, half a sample later.
+        held: Commands act as steps, each until the next one comes; False: smoothly, as samples of a
+            motion. A smooth motion whose commands are held looks the same, half a sample later.
 
     Raises:
         MinidynError: There are no commands.
     """
     model = as_robot(robot).with_drives(False, ())
-    log = in_robot_order(model, as_recording(recording, model)).load()
+    log = as_recording(recording, model)
+    model = with_logged_joints(model, log)
+    log = in_robot_order(model, log).load()
     if COMMAND not in log.telemetry or log.telemetry[COMMAND].shape != log.q.shape:
         raise MinidynError(
-            f'the log has no commands: expected telemetry "{COMMAND}" {log.q.shape}, one column a joint; '
+            f'the log has no commands: expected telemetry "{COMMAND}" {log.q.shape}, one column a '
+            "joint; "
             "name the columns with command= (--command)"
         )
     if len(log.starts) > 1:
-        raise MinidynError(f"identify_actuators: expected one run, got {len(log.starts)}; take one: recording.runs[0]")
+        raise MinidynError(
+            f"identify_actuators: expected one run, got {len(log.starts)}; take one: "
+            "recording.runs[0]"
+        )
     if len(log) < 100:
-        raise MinidynError(f"identify_actuators: {len(log)} samples are too few; record some seconds of motion")
+        raise MinidynError(
+            f"identify_actuators: {len(log)} samples are too few; record some seconds of motion"
+        )
     known = dict(gains or {})
     for name in known:
         if name not in ("kp", "kd"):
@@ -222,10 +264,18 @@ def identify_actuators(
 
 
 class _Problem:
-    """A log and the loop that is to give its positions, with the unknowns of `ServoLoop`; some may be known."""
+    """A log and the loop that is to give its positions, with the unknowns of `ServoLoop`.
+
+    Some may be known.
+    """
 
     def __init__(
-        self, robot: Robot, log: Recording, gains: Mapping[str, Array], delay: float | None, held: bool
+        self,
+        robot: Robot,
+        log: Recording,
+        gains: Mapping[str, Array],
+        delay: float | None,
+        held: bool,
     ) -> None:
         n, self.robot, self.n = robot.n, robot, robot.n
         self.free = np.ones(5 * n + 1, dtype=bool)
@@ -235,14 +285,16 @@ class _Problem:
         self.latest = min(_LATEST, 0.1 * (log.t[-1] - log.t[0])) if delay is None else delay
         if delay is not None:
             self.free[-1], self.begin[-1] = False, delay
-        # what was commanded before the log is not known: it begins when its first command has surely arrived
+        # what was commanded before the log is not known: it begins when its first command has
+        # surely arrived
         self.log, self.skip = log, int(np.searchsorted(log.t, log.t[0] + self.latest))
         self.q, self.command = log.q[self.skip :], np.asarray(log.telemetry[COMMAND], dtype=float)
         kd = gains.get("kd", np.zeros(n))
         self.loop = ServoLoop(robot, log.t, self.command, kd, first=self.skip, held=held)
 
     def start(self) -> tuple[Array, Array]:
-        """Return values and a state to begin with: least squares on the equation of motion, positions differentiated.
+        """Return values and a state to begin with: least squares on the equation of motion,
+        positions differentiated.
 
         Of delays of whole samples the one that fits best counts.
         """
@@ -261,21 +313,34 @@ class _Problem:
                 away = q[:, j] - np.interp(t[edge:-edge] - delay, t, self.command[:, j])
                 columns = [ddq[:, j], dq[:, j], np.sign(dq[:, j]), np.ones(len(q)), away]
                 wanted = [k for k in range(5) if self.free[k * n + j]]
-                side = -rest[:, j] - self.loop.kd[j] * dq[:, j] - (0.0 if 4 in wanted else theta[4 * n + j] * away)
+                side = (
+                    -rest[:, j]
+                    - self.loop.kd[j] * dq[:, j]
+                    - (0.0 if 4 in wanted else theta[4 * n + j] * away)
+                )
                 X = np.column_stack([columns[k] for k in wanted])
                 size = np.linalg.norm(X, axis=0) + 1e-300
-                # what cannot be negative is bounded: viscous friction would undo kd where links are light
+                # what cannot be negative is bounded: viscous friction would undo kd where links are
+                # light
                 least = [-np.inf if k == 3 else 0.0 for k in wanted]
                 rows = np.vstack([X / size, _RIDGE * np.eye(len(wanted))])
-                found = lsq_linear(rows, np.append(side, np.zeros(len(wanted))), (least, np.inf)).x / size
+                found = (
+                    lsq_linear(rows, np.append(side, np.zeros(len(wanted))), (least, np.inf)).x
+                    / size
+                )
                 theta[[k * n + j for k in wanted]] = found
-                misfit += float(np.log(np.sum((side - X @ found) ** 2) / max(theta[4 * n + j], 1e-9) ** 2 + 1e-300))
+                misfit += float(
+                    np.log(
+                        np.sum((side - X @ found) ** 2) / max(theta[4 * n + j], 1e-9) ** 2 + 1e-300
+                    )
+                )
             if misfit < best[0]:
                 best = (misfit, theta)
         theta = best[1].copy()
         # an oscillation of the loop takes a dozen samples at least
         theta[:n] = np.maximum(
-            theta[:n], theta[4 * n : 5 * n] * (2 * step) ** 2 - np.diag(self.loop.inertia(self.q[0]))
+            theta[:n],
+            theta[4 * n : 5 * n] * (2 * step) ** 2 - np.diag(self.loop.inertia(self.q[0])),
         )
         return self.bounded(theta), np.concatenate([self.q[0], np.asarray(made.dq)[self.skip]])
 
@@ -321,11 +386,16 @@ class _Problem:
                 settled = True
                 break
         if not np.isfinite(best[0]):
-            raise MinidynError("identify_actuators: the simulated loop is unstable; check gains, units and signs")
+            raise MinidynError(
+                "identify_actuators: the simulated loop is unstable; check gains, units and signs"
+            )
         return self.result(*best[1:], settled)
 
     def result(self, theta: Array, first: Array, left: Array, S: Array, settled: bool) -> Actuators:
-        """Return the values with their deviations; residuals that repeat each other are counted once."""
+        """Return the values with their deviations.
+
+        Residuals that repeat each other are counted once.
+        """
         n = self.n
         memory = np.minimum(memory_of(left, (0,)), len(left) / 30)
         sigma = np.sqrt(np.sum(left**2, axis=0) / max(1.0, len(left) - S.shape[2] / n)) + 1e-15
@@ -339,16 +409,25 @@ class _Problem:
         std[self.free] = spreads[: int(self.free.sum())]
         names = (*TERMS, "kp")
         values = dict(zip(names, theta[:-1].reshape(5, n)))
-        spread: dict[str, Any] = dict(zip(names, std[:-1].reshape(5, n))) | {"kd": np.zeros(n), "delay": float(std[-1])}
+        spread: dict[str, Any] = dict(zip(names, std[:-1].reshape(5, n))) | {
+            "kd": np.zeros(n),
+            "delay": float(std[-1]),
+        }
         notices = [] if settled else [NOT_SETTLED("the search ended before it had settled")]
         loose = [
             f"{name} of {joint}"
             for name in names
             for j, joint in enumerate(self.robot.joint_names)
-            if np.isinf(spread[name][j]) or (name in ("armature", "kp") and spread[name][j] > 0.5 * values[name][j])
+            if np.isinf(spread[name][j])
+            or (name in ("armature", "kp") and spread[name][j] > 0.5 * values[name][j])
         ]
         if loose:
-            notices.append(LOOSE(f"{', '.join(loose[:6])}: known to no better than half, or not at all", names=loose))
+            notices.append(
+                LOOSE(
+                    f"{', '.join(loose[:6])}: known to no better than half, or not at all",
+                    names=loose,
+                )
+            )
         settings = {"samples": len(left), "memory": memory.tolist(), "steps": self.loop.parts}
         error = np.sqrt(np.mean(left**2, axis=0))
         return Actuators(
@@ -373,5 +452,10 @@ def _step(left: Array, S: Array, damping: float) -> tuple[Array, float]:
     J, r = (S / sigma[:, None]).reshape(-1, S.shape[2]), (left / sigma).ravel()
     size = np.maximum(np.linalg.norm(J, axis=0), 1e-12)
     k = J.shape[1]
-    R, z, _ = stacked([np.column_stack([J / size, r]), np.column_stack([np.sqrt(damping) * np.eye(k), np.zeros(k)])])
+    R, z, _ = stacked(
+        [
+            np.column_stack([J / size, r]),
+            np.column_stack([np.sqrt(damping) * np.eye(k), np.zeros(k)]),
+        ]
+    )
     return solve_triangular(R, z) / size, float(z @ z)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from minidyn.arrays import single_thread
+from minidyn.arrays import single_thread, solvable
 from minidyn.base.base_map import BaseMap
 from minidyn.display import MEASURED, MODEL, DisplayTable, new_figure, shows_progress
 from minidyn.errors import MinidynError, UnknownName
@@ -28,7 +28,7 @@ from minidyn.model.drives import AUTO, OWN
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice
 from minidyn.recording.lazy import AnyRecording
-from minidyn.recording.ready import as_recording, ready
+from minidyn.recording.ready import as_recording, ready, with_logged_joints
 from minidyn.recording.recording import leaving_out
 from minidyn.recording.sketch import sketch_of, sketched
 from minidyn.text import markdown_cell
@@ -49,7 +49,8 @@ class Compared:
     Attributes:
         method: Its name.
         consistent: Whether the model was made physically consistent.
-        validation_error: ‖tau - prediction‖ / ‖tau‖ on the validation recording, raw torque; NaN where it failed.
+        validation_error: ‖tau - prediction‖ / ‖tau‖ on the validation recording, raw torque; NaN
+            where it failed.
         fit_error: The same on what was fitted.
         realizable: Whether every link of the model can exist.
         seconds: What the identification took.
@@ -81,9 +82,9 @@ class Comparison:
     Attributes:
         rows: One for each method, with and without consistency, in the order in which they ran.
         notices: What a reader should know.
-        terms: What each friction term brings that was tried, in order: `added` to those of `with`, `gain` the share of
-            squares of the torque's errors in held-out blocks that it takes away, its `uncertainty`, and whether it was
-            `taken`. Empty where terms were given.
+        terms: What each friction term brings that was tried, in order: `added` to those of `with`,
+            `gain` the share of squares of the torque's errors in held-out blocks that it takes
+            away, its `uncertainty`, and whether it was `taken`. Empty where terms were given.
     """
 
     rows: tuple[Compared, ...]
@@ -92,14 +93,19 @@ class Comparison:
 
     @property
     def best(self) -> Compared:
-        """The row with the least validation error; realizable models are preferred where errors are within 1 %.
+        """The row with the least validation error.
+
+        Realizable models are preferred where errors are within 1 %.
 
         Raises:
             MinidynError: Every method failed.
         """
         worked = [row for row in self.rows if not row.failure]
         if not worked:
-            raise MinidynError(f"every method failed; the first: {self.rows[0].failure if self.rows else 'none ran'}")
+            raise MinidynError(
+                "every method failed; the first: "
+                f"{self.rows[0].failure if self.rows else 'none ran'}"
+            )
         least = min(row.validation_error for row in worked)
         near = [row for row in worked if row.validation_error <= 1.01 * least]
         return min(near, key=lambda row: (not row.realizable, row.validation_error))
@@ -107,18 +113,24 @@ class Comparison:
     def table(self) -> str:
         """Return a Markdown table."""
         lines = [
-            "| method | consistent model asked | validation error | fit error | realizable | seconds | notices |",
+            (
+                "| method | consistent model asked | validation error | fit error | realizable | "
+                "seconds | notices |"
+            ),
             "|---|---|---:|---:|---|---:|---|",
         ]
         for row in self.rows:
             asked = "yes" if row.consistent else "no"
             if row.failure:
                 reason = markdown_cell(row.failure)
-                lines.append(f"| {row.method} | {asked} | - | - | - | {row.seconds:.2f} | failed: {reason} |")
+                lines.append(
+                    f"| {row.method} | {asked} | - | - | - | {row.seconds:.2f} | failed: {reason} |"
+                )
                 continue
             lines.append(
-                f"| {row.method} | {asked} | {100 * row.validation_error:.4g} % | {100 * row.fit_error:.4g} % | "
-                f"{'yes' if row.realizable else 'no'} | {row.seconds:.2f} | {len(row.notices) or ''} |"
+                f"| {row.method} | {asked} | {100 * row.validation_error:.4g} % | "
+                f"{100 * row.fit_error:.4g} % | {'yes' if row.realizable else 'no'} | "
+                f"{row.seconds:.2f} | {len(row.notices) or ''} |"
             )
         return "\n".join(lines)
 
@@ -127,11 +139,17 @@ class Comparison:
         return self._display().to_pandas()
 
     def plot(self) -> Figure:
-        """Return a matplotlib figure: the error of each method on test data and on the fitted data."""
+        """Return a matplotlib figure.
+
+        The error of each method on test data and on the fitted data.
+        """
         figure, axes = new_figure(repr(self), 1, 0.34 * len(self.rows) + 0.8)
         axis = axes[0]
         places = np.arange(len(self.rows))[::-1]
-        kinds = {"test data": (MODEL, 0.2, "validation_error"), "fitted data": (MEASURED, -0.2, "fit_error")}
+        kinds = {
+            "test data": (MODEL, 0.2, "validation_error"),
+            "fitted data": (MEASURED, -0.2, "fit_error"),
+        }
         for label, (colour, shift, name) in kinds.items():
             errors = [0.0 if row.failure else 100 * getattr(row, name) for row in self.rows]
             axis.barh(places + shift, errors, height=0.36, color=colour, label=label)
@@ -140,7 +158,9 @@ class Comparison:
                 axis.text(0.0, place, " failed", va="center", fontsize=8)
         axis.set_yticks(places, [row.label for row in self.rows])
         axis.set_xlabel("error, % of the measured torque")
-        axis.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=2, fontsize=8)
+        axis.legend(
+            loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=2, fontsize=8
+        )
         return figure
 
     def _display(self) -> DisplayTable:
@@ -164,21 +184,28 @@ class Comparison:
             return f"Comparison({failed} methods, all failed)"
         best = self.best
         return (
-            f"Comparison({len(self.rows)} rows, {failed} failed; best: {best.label}, validation error "
-            f"{100 * best.validation_error:.3g} %)"
+            f"Comparison({len(self.rows)} rows, {failed} failed; best: {best.label}, validation "
+            f"error {100 * best.validation_error:.3g} %)"
         )
 
 
 def _models(given: Mapping[str, Any]) -> int:
     """How many models `compare` makes of these arguments."""
     methods = given["methods"]
-    count = len(ANY_MOTION) if methods is None else 1 if isinstance(methods, str) else len(tuple(methods))
+    count = (
+        len(ANY_MOTION)
+        if methods is None
+        else 1
+        if isinstance(methods, str)
+        else len(tuple(methods))
+    )
     return count * len(given["consistent"])
 
 
 @leaving_out
 @shows_progress("comparing methods", _models)
 @single_thread()
+@solvable()
 def compare(
     robot: Robot | PathLike,
     recording: AnyRecording | PathLike | Sequence[PathLike],
@@ -200,6 +227,7 @@ def compare(
     device: str | None = None,
     executor: Executor | None = None,
     on_error: str = "stop",
+    force: bool = False,
     anyway: bool = False,
     progress: Callable[[int], None] | bool | None = None,
 ) -> Comparison:
@@ -207,8 +235,8 @@ def compare(
 
     Args:
         robot: The robot, a built-in robot's name or a robot file's path.
-        recording: What is fitted, raw (it is prepared once for all) or prepared; one on disk is read piece by piece by
-            those methods that can.
+        recording: What is fitted, raw (it is prepared once for all) or prepared; one on disk is
+            read piece by piece by those methods that can.
         validation: What the models are tested on.
         methods: Names of `md.identify`'s methods; None: all that take every motion.
         consistent: Whether models are made physically consistent: both ways, or one.
@@ -226,34 +254,62 @@ def compare(
         device: As for `md.identify`.
         executor: As for `md.identify`.
         on_error: As for `md.identify`.
-        anyway: As for `md.identify`.
+        force: As for `md.identify`.
+        anyway: Old name of `force`.
         progress: Called with the number of models done so far; True: a bar on stderr.
 
     Returns:
-        A row for each method; one that fails has its reason in its row and stops none of the others.
+        A row for each method; one that fails has its reason in its row and stops none of the
+        others.
     """
     robot = as_robot(robot)
-    names = ANY_MOTION if methods is None else (methods,) if isinstance(methods, str) else tuple(methods)
+    names = (
+        ANY_MOTION
+        if methods is None
+        else (methods,)
+        if isinstance(methods, str)
+        else tuple(methods)
+    )
     for name in names:
         if name not in METHODS:
             raise UnknownName("method", name, tuple(METHODS))
     if not names or not consistent:
         raise MinidynError("compare: at least one method is needed")
     if recording is validation:
-        raise MinidynError("compare: the validation recording is the fitted one; give one that no method has seen")
+        raise MinidynError(
+            "compare: the validation recording is the fitted one; give one that no method has seen"
+        )
     engine: dict[str, Any] = {"executor": executor, "on_error": on_error}
     recording, validation = (as_recording(log, robot, **engine) for log in (recording, validation))
-    if "tau" in validation.signals and not any(np.any(np.asarray(tile.tau)) for tile in validation.tiles()):
-        raise MinidynError("compare: the torques of the validation recording are zero throughout; are they measured?")
-    require_meaning(robot, recording, anyway)
+    robot = with_logged_joints(robot, recording) if base is None else robot
+    if "tau" in validation.signals and not any(
+        np.any(np.asarray(tile.tau)) for tile in validation.tiles()
+    ):
+        raise MinidynError(
+            "compare: the torques of the validation recording are zero throughout; are they "
+            "measured?"
+        )
+    require_meaning(robot, recording, force or anyway)
     recording, validation = (sketched(log, robot.joint_names) for log in (recording, validation))
     fitted = ready(robot, recording, purpose="compare", once=True)
-    data = ready(robot, fitted, purpose="compare")  # prepared once for all methods; without raw torques, where on disk
+    data = ready(
+        robot, fitted, purpose="compare"
+    )  # prepared once for all methods; without raw torques, where on disk
     tested = ready(robot, validation, purpose="compare", once=True, name="the validation recording")
     options: dict[str, Any] = {"base": base, "friction": friction, "rotor_inertia": rotor_inertia}
-    options |= {"friction_per": friction_per, "sign_width": sign_width, "prior": prior, "prior_kind": prior_kind}
-    options |= {"controller": controller, "known_torque": known_torque, "threads": threads, "device": device}
-    options |= {"anyway": True, "flexibility": flexibility}
+    options |= {
+        "friction_per": friction_per,
+        "sign_width": sign_width,
+        "prior": prior,
+        "prior_kind": prior_kind,
+    }
+    options |= {
+        "controller": controller,
+        "known_torque": known_torque,
+        "threads": threads,
+        "device": device,
+    }
+    options |= {"force": True, "flexibility": flexibility}
     more, terms = tuple[Notice, ...](), tuple[Mapping[str, Any], ...]()
     if friction == AUTO and base is None:
         robot, more, terms = _with_chosen_friction(robot, data, options)
@@ -265,7 +321,9 @@ def compare(
         try:
             estimate = identify(robot, given, method, consistent=asked, **options)
             seconds = time.perf_counter() - begin
-            tested_error, fit_error = (validate(estimate, part).relative_error for part in (tested, fitted))
+            tested_error, fit_error = (
+                validate(estimate, part).relative_error for part in (tested, fitted)
+            )
             realizable = estimate.certificate.consistent
         except (MinidynError, np.linalg.LinAlgError, ArithmeticError) as error:
             taken, reason = time.perf_counter() - begin, str(error) or type(error).__name__
@@ -282,17 +340,32 @@ def compare(
                 progress(len(rows))
     for stage in ("flexibility.", ONE_LOG.code):  # of every row alike: told once
         told = [[one for one in row.notices if one.code.startswith(stage)] for row in rows]
-        more += () if any(one.code.startswith(stage) for one in more) else tuple(next(filter(None, told), ()))
-    seen = fitted_notices(overlap_of(sketch_of(fitted), tested))
-    return Comparison(tuple(rows), tuple(dict.fromkeys((*data.notices, *tested.notices, *more, *seen))), terms)
+        more += (
+            ()
+            if any(one.code.startswith(stage) for one in more)
+            else tuple(next(filter(None, told), ()))
+        )
+    overlap, same = overlap_of(sketch_of(fitted), tested, tested)
+    seen = (*fitted_notices(overlap), *same)
+    return Comparison(
+        tuple(rows), tuple(dict.fromkeys((*data.notices, *tested.notices, *more, *seen))), terms
+    )
 
 
 def _with_chosen_friction(
     robot: Robot, fitted: AnyRecording, options: dict[str, Any]
 ) -> tuple[Robot, tuple[Notice, ...], tuple[Mapping[str, Any], ...]]:
-    """Return the robot with the drive terms that the data ask for, chosen once for all methods, and what was tried."""
+    """Return the robot with the drive terms that the data ask for, chosen once for all methods, and
+    what was tried.
+    """
     chosen = identify(robot, fitted, "wls", consistent=False, **options)
     known = dict(zip(robot.parameter_names, robot.parameters))
     values = [known.get(name, np.nan) for name in chosen.robot.parameter_names]
-    told = tuple(notice for notice in chosen.notices if notice.code.startswith(("friction.", "flexibility.")))
-    return chosen.robot.with_parameters(values), told, tuple(chosen.settings.get("friction_tried", ()))
+    told = tuple(
+        notice for notice in chosen.notices if notice.code.startswith(("friction.", "flexibility."))
+    )
+    return (
+        chosen.robot.with_parameters(values),
+        told,
+        tuple(chosen.settings.get("friction_tried", ())),
+    )

@@ -1,4 +1,7 @@
-"""Errors to expect on new motion, from one recording: each stretch of time is predicted by a fit to the others."""
+"""Errors to expect on new motion, from one recording.
+
+Each stretch of time is predicted by a fit to the others.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,19 @@ from minidyn.errors import MinidynError, ShapeError
 from minidyn.formats.load import as_robot
 from minidyn.identification.consistency.prior import Prior
 from minidyn.identification.diagnostics.plausible import require_meaning
-from minidyn.identification.identify import DEFAULT_FRICTION, DEFAULT_METHOD, DEFAULT_PRIOR_KIND, PathLike, identify
+from minidyn.identification.identify import (
+    DEFAULT_FRICTION,
+    DEFAULT_METHOD,
+    DEFAULT_PRIOR_KIND,
+    PathLike,
+    identify,
+)
 from minidyn.identification.known_torque import KnownTorqueLike
 from minidyn.identification.validate import Validation, validate
 from minidyn.model.drives import OWN
 from minidyn.model.robot import Robot
 from minidyn.recording.lazy import AnyRecording, concatenate
-from minidyn.recording.ready import as_recording, ready, with_mapped_coupling
+from minidyn.recording.ready import as_recording, ready, with_logged_joints, with_mapped_coupling
 from minidyn.text import plain_percent
 
 if TYPE_CHECKING:
@@ -69,7 +78,10 @@ class CrossValidation:
 
     @property
     def per_joint(self) -> dict[str, dict[str, float]]:
-        """For each joint, means over the stretches of its errors, as in :class:`minidyn.Validation`."""
+        """For each joint, means over the stretches of its errors.
+
+        As in :class:`minidyn.Validation`.
+        """
 
         def mean(name: str, key: str) -> float:
             return float(np.mean([fold.per_joint[name][key] for fold in self.folds]))
@@ -79,13 +91,20 @@ class CrossValidation:
 
     def table(self) -> str:
         """Return a Markdown table of the stretches and their mean."""
-        lines = ["| stretch | time, s | left out | fitted | robot file |", "|---|---|---:|---:|---:|"]
-        for number, (fold, fit, (begin, end)) in enumerate(zip(self.folds, self.fits, self.spans), 1):
+        lines = [
+            "| stretch | time, s | left out | fitted | robot file |",
+            "|---|---|---:|---:|---:|",
+        ]
+        for number, (fold, fit, (begin, end)) in enumerate(
+            zip(self.folds, self.fits, self.spans), 1
+        ):
             errors = (fold.relative_error, fit.relative_error, fold.prior_relative_error)
             cells = " | ".join(plain_percent(value) for value in errors)
             lines.append(f"| {number} | {begin:.4g} to {end:.4g} | {cells} |")
         fitted = float(np.mean([fit.relative_error for fit in self.fits]))
-        lines.append(f"| mean | | {plain_percent(self.relative_error)} | {plain_percent(fitted)} | |")
+        lines.append(
+            f"| mean | | {plain_percent(self.relative_error)} | {plain_percent(fitted)} | |"
+        )
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
@@ -96,7 +115,12 @@ class CrossValidation:
             "rmse": self.rmse,
             "joints": self.per_joint,
             "stretches": [
-                {"begin": begin, "end": end, "left_out": fold.relative_error, "fitted": fit.relative_error}
+                {
+                    "begin": begin,
+                    "end": end,
+                    "left_out": fold.relative_error,
+                    "fitted": fit.relative_error,
+                }
                 for (begin, end), fold, fit in zip(self.spans, self.folds, self.fits)
             ],
         }
@@ -127,13 +151,16 @@ def cross_validate(
     known_torque: KnownTorqueLike = None,
     threads: int = 1,
     device: str | None = None,
+    force: bool = False,
     anyway: bool = False,
     progress: Callable[[int], None] | bool | None = None,
 ) -> CrossValidation:
-    """Fit a model to all stretches of a recording but one and test it on that one, for each stretch.
+    """Fit a model to all stretches of a recording but one and test it on that one, for each
+    stretch.
 
-    What is left out is a stretch of time, not scattered samples: neighbours repeat each other and would make any model
-    look good. A raw recording is prepared once; samples nearer to the stretch than the filter reaches are not fitted.
+    What is left out is a stretch of time, not scattered samples: neighbours repeat each other and
+    would make any model look good. A raw recording is prepared once; samples nearer to the stretch
+    than the filter reaches are not fitted.
 
     Args:
         robot: The robot, a built-in robot's name or a robot file's path.
@@ -153,26 +180,45 @@ def cross_validate(
         known_torque: As for `md.identify`.
         threads: As for `md.identify`.
         device: As for `md.identify`.
-        anyway: As for `md.identify`.
+        force: As for `md.identify`.
+        anyway: Old name of `force`.
         progress: Called with the number of parts done so far; True: a bar on stderr.
 
     Raises:
         ShapeError: Fewer than two stretches, or more than samples.
-        MinidynError: The rest does not determine the model without some stretch; the message names it.
+        MinidynError: The rest does not determine the model without some stretch; the message names
+            it.
     """
     robot = as_robot(robot)
     log = as_recording(recording, robot)
-    if isinstance(folds, bool) or not isinstance(folds, int) or not 2 <= folds <= max(2, len(log) // 2):
-        raise ShapeError(f"folds: expected a whole number from 2 to half the samples, got {folds!r}")
-    require_meaning(robot, log, anyway)
+    robot = with_logged_joints(robot, log)
+    if (
+        isinstance(folds, bool)
+        or not isinstance(folds, int)
+        or not 2 <= folds <= max(2, len(log) // 2)
+    ):
+        raise ShapeError(
+            f"folds: expected a whole number from 2 to half the samples, got {folds!r}"
+        )
+    require_meaning(robot, log, force or anyway)
     data = ready(robot, log, purpose="cross-validation")
     if base is None and friction == OWN and rotor_inertia is None:
         robot = with_mapped_coupling(robot, data.notices, data.joint_names)
         base = base_parameters(robot)  # the same for every stretch
     options: dict[str, Any] = {"base": base, "friction": friction, "rotor_inertia": rotor_inertia}
-    options |= {"friction_per": friction_per, "sign_width": sign_width, "prior": prior, "prior_kind": prior_kind}
-    options |= {"controller": controller, "known_torque": known_torque, "threads": threads, "device": device}
-    options |= {"anyway": True, "flexibility": flexibility}
+    options |= {
+        "friction_per": friction_per,
+        "sign_width": sign_width,
+        "prior": prior,
+        "prior_kind": prior_kind,
+    }
+    options |= {
+        "controller": controller,
+        "known_torque": known_torque,
+        "threads": threads,
+        "device": device,
+    }
+    options |= {"force": True, "flexibility": flexibility}
     reach = _reach(data)
     tested, fitted, spans = [], [], []
     edges = np.linspace(0, len(data), folds + 1).astype(int)
@@ -181,7 +227,9 @@ def cross_validate(
         around = (data[: max(0, begin - reach)], data[min(len(data), end + reach) :])
         kept = [part for part in around if len(part)]
         if not kept:
-            raise MinidynError("cross-validation: nothing is left to fit; the recording is too short")
+            raise MinidynError(
+                "cross-validation: nothing is left to fit; the recording is too short"
+            )
         rest, times = concatenate(kept), [tile.t for tile in held.tiles()]
         span = float(times[0][0]), float(times[-1][-1])
         try:

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from minidyn.arrays import Array, carried, frozen, plain_values, read_only_again, strict_json
+from minidyn.arrays import (
+    Array,
+    carried,
+    frozen,
+    plain_values,
+    read_only_again,
+    strict_json,
+    symmetric,
+)
 from minidyn.base.base_map import BaseMap
 from minidyn.base.equivalence import equivalence
 from minidyn.base.printing.overview import units
@@ -46,7 +54,16 @@ if TYPE_CHECKING:
     from minidyn.identification.cross_validate import CrossValidation
     from minidyn.identification.validate import Validation
 
-_SAVED = ["names", "beta", "covariance", "data_covariance", "log_covariance", "sigma", "method", "consistent"]
+_SAVED = [
+    "names",
+    "beta",
+    "covariance",
+    "data_covariance",
+    "log_covariance",
+    "sigma",
+    "method",
+    "consistent",
+]
 _SAVED += ["condition", "samples", "notices", "settings"]
 
 
@@ -56,19 +73,24 @@ class Estimate(Identified):
 
     Attributes:
         robot: The robot with its identified parameters.
-        base: The base parameters that were estimated; `base.robot` is the robot as it was described before.
+        base: The base parameters that were estimated; `base.robot` is the robot as it was described
+            before.
         beta: Their values (b,).
-        covariance: Of beta (b, b): of the constrained values with their prior where the estimate was made consistent.
-        sigma: Standard deviation of each joint's residual torque (n,), N m or N.
+        covariance: Of beta (b, b): of the constrained values with their prior where the estimate
+            was made consistent.
+        sigma: Standard deviation of each joint's residual torque (n,), N m or N; infinite where the
+            torque is not measured.
         method: How beta was estimated.
         consistent: Whether `parameters` were made physically consistent.
         condition: Condition number of the scaled problem.
         samples: Number of samples used.
         notices: What a reader should know.
         settings: What was asked and chosen, for records: texts, numbers, lists and dicts alone.
-        data_covariance: (b, b) as the data alone give it, without prior and consistency; None: `covariance`.
-        log_covariance: Part of `covariance` (b, b) that is this log's own; errors of the prior and of how sharply
-            friction reverses are in the estimates of other logs, too (`compare_estimates`). None: all of it.
+        data_covariance: (b, b) as the data alone give it, without prior and consistency; None:
+            `covariance`.
+        log_covariance: Part of `covariance` (b, b) that is this log's own; errors of the prior and
+            of how sharply friction reverses are in the estimates of other logs, too
+            (`compare_estimates`). None: all of it.
     """
 
     sigma: Array
@@ -82,9 +104,11 @@ class Estimate(Identified):
     log_covariance: Array | None = None
 
     def __post_init__(self) -> None:
-        for name in ("beta", "covariance", "sigma", "data_covariance", "log_covariance"):
+        for name in ("beta", "sigma"):
+            object.__setattr__(self, name, frozen(getattr(self, name)))
+        for name in ("covariance", "data_covariance", "log_covariance"):
             if (values := getattr(self, name)) is not None:
-                object.__setattr__(self, name, frozen(values))
+                object.__setattr__(self, name, frozen(symmetric(values)))
         object.__setattr__(self, "settings", plain_values(self.settings))
 
     __setstate__ = read_only_again
@@ -101,7 +125,10 @@ class Estimate(Identified):
 
     @property
     def bodies(self) -> tuple[BodyConstants, ...]:
-        """What `identify_one_joint` found joint by joint, from the first to the last; empty for other methods."""
+        """What `identify_one_joint` found joint by joint, from the first to the last.
+
+        Empty for other methods.
+        """
         return tuple(BodyConstants(**entry) for entry in self.settings.get("bodies", ()))
 
     @property
@@ -116,108 +143,169 @@ class Estimate(Identified):
 
     @property
     def relative_std(self) -> Array:
-        """Standard deviation over value (b,): 0.1 is ten percent; infinite where the value is zero."""
+        """Standard deviation over value (b,): 0.1 is ten percent.
+
+        Infinite where the value is zero.
+        """
         with np.errstate(divide="ignore"):
             return np.asarray(self.std / np.abs(self.beta), dtype=float)
 
     @property
+    def weak(self) -> tuple[str, ...]:
+        """Names of the base parameters that the log hardly shows, as `md.check` counts them.
+
+        Their standard deviation is above 30 % of the value; of small ones, of the value that would
+        make up a tenth of a joint's torque.
+        """
+        names = [
+            name
+            for notice in self.notices
+            if notice.code == "identify.weakly_determined"
+            for name in notice.data.get("parameters", ())
+        ]
+        return tuple(names)
+
+    @property
     def of_data(self) -> Array:
-        """Covariance of the base parameters as the data alone give them (b, b), without prior and consistency."""
+        """Covariance of the base parameters as the data alone give them (b, b).
+
+        Without prior and consistency.
+        """
         return self.covariance if self.data_covariance is None else self.data_covariance
 
     @cached_property
     def data_shares(self) -> Array:
-        """The data's share of each base parameter (b,), 0 to 1; the rest is the prior's. NaN where not known.
+        """The data's share of each base parameter (b,), 0 to 1; the rest is the prior's.
 
-        By how much the data narrow the parameter down, were nothing known of bodies but their rough size.
+        NaN where not known. By how much the data narrow the parameter down, were nothing known of
+        bodies but their rough size.
         """
         return data_shares(self)
 
     @property
     def flexibility(self) -> Flexibility | None:
-        """Joints that give way, where they were identified: stiffness, deviations, torque; None: stiff ones."""
+        """Joints that give way, where they were identified: stiffness, deviations, torque.
+
+        None: stiff ones.
+        """
         return Flexibility.of(self.robot, self.settings) if FLEXIBILITY in self.settings else None
 
     @cached_property
     def prior_values(self) -> Array:
-        """Base parameters before identification (b,), NaN where they are unknown or were not kept."""
+        """Base parameters before identification (b,), NaN where they are unknown or were not
+        kept.
+        """
         if np.array_equal(self.base.robot.parameters, self.robot.parameters, equal_nan=True):
             return np.full(len(self.beta), np.nan)
         return self.base.known_values
 
     @property
     def prior_curve(self) -> Array | None:
-        """Weights of the prior that were tried (k, 2), rising, with the misfit of held-out time blocks under each.
+        """Weights of the prior that were tried (k, 2), rising, with the misfit of held-out time
+        blocks under each.
 
-        The misfit is in noise variances, summed over blocks; the least chose the weight. None where there was no prior
-        or no weight to choose.
+        The misfit is in noise variances, summed over blocks; the least chose the weight. None where
+        there was no prior or no weight to choose.
         """
         curve = self.settings.get("prior_curve")
         return None if curve is None else np.array(curve, dtype=float)
 
     @cached_property
     def certificate(self) -> Certificate:
-        """The numbers that show whether the model can exist: links, drives, inertia matrix, total mass."""
+        """The numbers that show whether the model can exist.
+
+        Links, drives, inertia matrix, total mass.
+        """
         return certify(self.robot, prior=self.base.robot.parameters)
 
     def predict(self, recording: AnyRecording, *, low_passed: bool = False) -> Array:
-        """Return the torques (N, n) the model expects for a recorded motion, columns in the recording's own order.
+        """Return the torques (N, n) the model expects for a recorded motion, columns in the
+        recording's own order.
 
-        A raw recording in memory (q without dq or ddq) is low-passed and differentiated, and every sample is kept.
-        `low_passed`: torques are those that have passed the low-pass of the recording's preparation, or of the fit's.
+        A raw recording in memory (q without dq or ddq) is low-passed and differentiated, and every
+        sample is kept. `low_passed`: torques are those that have passed the low-pass of the
+        recording's preparation, or of the fit's.
         """
         return self._along(recording, self._seen(recording, low_passed)._torques)
 
-    def predict_std(self, recording: AnyRecording, drift: float = 0.0, *, low_passed: bool = False) -> Array:
+    def predict_std(
+        self, recording: AnyRecording, drift: float = 0.0, *, low_passed: bool = False
+    ) -> Array:
         """Return the standard deviation (N, n) of a measured torque about `predict`, in its order.
 
-        It holds the noise, the deviations of the parameters and, where friction was fitted for each log
-        (`friction_per="log"`), how much friction varies between logs: a new log has another one. It is infinite where
-        parameters act that the data did not determine. Not in it: the poor accelerations near the ends of a raw log,
-        and a delay that was found, for `predict` gives torques at the instants of the positions.
+        It holds the noise, the deviations of the parameters and, where friction was fitted for each
+        log (`friction_per="log"`), how much friction varies between logs: a new log has another
+        one. It is infinite where parameters act that the data did not determine. Not in it: the
+        poor accelerations near the ends of a raw log, and a delay that was found, for `predict`
+        gives torques at the instants of the positions.
 
         Args:
             recording: A motion, as for `predict`.
-            drift: Standard deviation of a joint's friction from log to log, as a share of it, which one log cannot
-                show; the fitted log is one of them, too. Zero: friction is that of the fitted log.
-            low_passed: Of torques low-passed as for the fit, about `predict(recording, low_passed=True)`: they lack the
-                noise above the cut-off. False: of single samples as they are measured.
+            drift: Standard deviation of a joint's friction from log to log, as a share of it, which
+                one log cannot show; the fitted log is one of them, too. Zero: friction is that of
+                the fitted log.
+            low_passed: Of torques low-passed as for the fit, about
+                `predict(recording, low_passed=True)`: they lack the noise above the cut-off. False:
+                of single samples as they are measured.
 
         Raises:
-            MinidynError: The fit knew low-passed torques alone, not by how much single samples scatter.
+            MinidynError: The fit knew low-passed torques alone, not by how much single samples
+                scatter.
         """
         logs = FrictionOfLogs.of(self.settings)
-        covariance = self.covariance if logs is None else self.covariance + logs.covariance(self.base)
+        covariance = (
+            self.covariance if logs is None else self.covariance + logs.covariance(self.base)
+        )
         scatter = self.settings.get(SCATTER, {}).get("low_passed" if low_passed else "measured")
         if scatter is None and self._cutoff and not low_passed:
             raise MinidynError(
-                "predict_std: this estimate was fitted to low-passed torques and does not say how much measured ones "
-                "scatter; low_passed=True is known, or identify again from the log as it was measured"
+                "predict_std: this estimate was fitted to low-passed torques and does not say how "
+                "much measured ones scatter; low_passed=True is known, or identify again from the "
+                "log as it was measured"
             )
         noise = self.sigma if scatter is None else np.array(scatter, dtype=float)
         base = self._seen(recording, low_passed).base
-        robot = base.robot.with_parameters(self.parameters)  # loads that friction grows with are the model's
+        robot = base.robot.with_parameters(
+            self.parameters
+        )  # loads that friction grows with are the model's
 
         def deviations(piece: Recording) -> Array:
             states = piece.telemetry.get(STATES)
-            Y = base_regressor(robot, *signals_of(piece, "q", "dq", "ddq"), base=base, memory=states)
+            Y = base_regressor(
+                robot, *signals_of(piece, "q", "dq", "ddq"), base=base, memory=states
+            )
             variance = np.diagonal(carried(Y, covariance), axis1=-2, axis2=-1) + noise**2
             for columns in self.robot.layout.drives if drift else ():
-                own = [column.index for column in columns if column.is_friction and not column.is_rigid]
-                variance = variance + 2.0 * (drift * (Y @ (self.base.matrix[:, own] @ self.parameters[own]))) ** 2
+                own = [
+                    column.index for column in columns if column.is_friction and not column.is_rigid
+                ]
+                variance = (
+                    variance
+                    + 2.0 * (drift * (Y @ (self.base.matrix[:, own] @ self.parameters[own]))) ** 2
+                )
             return np.asarray(np.sqrt(variance))
 
         return self._along(recording, deviations)
 
     def _along(self, recording: AnyRecording, values: Callable[[Recording], Array]) -> Array:
-        """Return values (N, n) of the pieces of a recorded motion, columns in the recording's own order."""
+        """Return values (N, n) of the pieces of a recorded motion, columns in the recording's own
+        order.
+        """
         made: AnyRecording = recording
         if "dq" not in recording.signals or "ddq" not in recording.signals:
-            made = ready(self.robot, recording, purpose="a prediction", tau=False, every_sample=True, once=True)
+            made = ready(
+                self.robot,
+                recording,
+                purpose="a prediction",
+                tau=False,
+                every_sample=True,
+                once=True,
+            )
             if len(made) != len(recording):
                 raise MinidynError(
-                    f"predict: {len(recording) - len(made)} of {len(recording)} samples have no speeds and "
-                    "accelerations (gaps, short runs); prepare the recording first: md.prepare(robot, recording)"
+                    f"predict: {len(recording) - len(made)} of {len(recording)} samples have no "
+                    "speeds and accelerations (gaps, short runs); prepare the recording first: "
+                    "md.prepare(robot, recording)"
                 )
         made = remembering(self.robot, in_robot_order(self.robot, made))
         pieces = [made] if isinstance(made, Recording) else made.tiles()
@@ -230,32 +318,45 @@ class Estimate(Identified):
         return float((self.settings.get("preparation") or {}).get("cutoff") or 0.0)
 
     def _seen(self, recording: AnyRecording, low_passed: bool) -> Estimate:
-        """Return the estimate as torques show it that passed the low-pass of a recording's preparation, if they did."""
+        """Return the estimate as torques show it that passed the low-pass of a recording's
+        preparation, if they did.
+        """
         return seen(self, recording.info.get("cutoff") or self._cutoff) if low_passed else self
 
     def at_temperature(self, temperature: float) -> Estimate:
-        """Return the estimate with friction at a temperature, °C, of logs that were fitted with theirs.
+        """Return the estimate with friction at a temperature, °C, of logs that were fitted with
+        theirs.
 
         Needs `friction_per="log"` and logs with telemetry "temperature" that differ.
         """
         logs = FrictionOfLogs.of(self.settings)
         if logs is None or np.isnan(logs.temperature):
-            raise MinidynError("at_temperature: friction was not fitted over temperatures: identify(friction_per=...)")
+            raise MinidynError(
+                "at_temperature: friction was not fitted over temperatures: "
+                "identify(friction_per=...)"
+            )
         return self.with_friction(logs.at(self.parameters, self.base, temperature))
 
     def with_friction(self, values: Array) -> Estimate:
-        """Return the estimate with the friction of one log, as `settings["friction_logs"]` has it, for the mean."""
+        """Return the estimate with the friction of one log, as `settings["friction_logs"]` has it,
+        for the mean.
+        """
         logs = cast(FrictionOfLogs, FrictionOfLogs.of(self.settings))
         beta, phi = logs.parameters(self.base, self.parameters, values)
         return replace(self, robot=self.robot.with_parameters(phi), beta=beta)
 
     def _torques(self, piece: Recording) -> Array:
-        motion, states = (piece.q, np.asarray(piece.dq), np.asarray(piece.ddq)), piece.telemetry.get(STATES)
+        motion, states = (
+            (piece.q, np.asarray(piece.dq), np.asarray(piece.ddq)),
+            piece.telemetry.get(STATES),
+        )
         known = np.float64(0.0) if self.known_torque is None else self.known_torque.torque(piece)
         known = known if self.flexibility is None else known + self.flexibility.torque(piece)
         if self.consistent:
             return np.asarray(inverse_dynamics(self.robot, *motion, memory=states) + known)
-        return np.asarray(base_regressor(self.robot, *motion, base=self.base, memory=states) @ self.beta + known)
+        return np.asarray(
+            base_regressor(self.robot, *motion, base=self.base, memory=states) @ self.beta + known
+        )
 
     def verdict(
         self,
@@ -264,7 +365,8 @@ class Estimate(Identified):
         *,
         fit: Validation | None = None,
     ) -> Verdict:
-        """Return whether the model may be used, by rules about it, its errors on test data, and each joint.
+        """Return whether the model may be used, by rules about it, its errors on test data, and
+        each joint.
 
         Args:
             validation: Its errors on test data: one run or several by name; or cross-validation.
@@ -274,7 +376,13 @@ class Estimate(Identified):
         if validation is None or isinstance(validation, Mapping):
             return judge(self, validation or {}, fit=fit, limits=limits)
         if hasattr(validation, "folds"):
-            return judge(self, {}, fit=fit, cross_validation=cast("CrossValidation", validation), limits=limits)
+            return judge(
+                self,
+                {},
+                fit=fit,
+                cross_validation=cast("CrossValidation", validation),
+                limits=limits,
+            )
         return judge(self, {"test run": validation}, fit=fit, limits=limits)
 
     def in_base(self, base: BaseMap) -> tuple[Array, Array]:
@@ -289,9 +397,19 @@ class Estimate(Identified):
     def table(self) -> str:
         """Return a Markdown table of the base parameters, their values and uncertainty."""
         lines = ["| parameter | value | std | relative | from data |", "|---|---:|---:|---:|---:|"]
-        for name, value, std, share, data in zip(self.names, self.beta, self.std, self.relative_std, self.data_shares):
-            relative = "-" if not np.isfinite(share) else f"{100 * share:.3g} %" if share <= 10 else "> 1000 %"
-            lines.append(f"| {name} | {value:.6g} | {std:.3g} | {relative} | {plain_percent(data)} |")
+        for name, value, std, share, data in zip(
+            self.names, self.beta, self.std, self.relative_std, self.data_shares
+        ):
+            relative = (
+                "-"
+                if not np.isfinite(share)
+                else f"{100 * share:.3g} %"
+                if share <= 10
+                else "> 1000 %"
+            )
+            lines.append(
+                f"| {name} | {value:.6g} | {std:.3g} | {relative} | {plain_percent(data)} |"
+            )
         return "\n".join(lines)
 
     def to_pandas(self) -> DataFrame:
@@ -305,13 +423,27 @@ class Estimate(Identified):
         places = np.arange(len(self.beta))[::-1]
         spread = np.where(np.isfinite(self.std), 1.96 * self.std, 0.0)
         words = "estimate, 95 % interval"
-        axis.errorbar(self.beta, places, xerr=spread, fmt="o", color=MODEL, markersize=4, label=words)
-        axis.plot(self.prior_values, places, "D", color=PRIOR, markerfacecolor="none", markersize=5, label="prior")
+        axis.errorbar(
+            self.beta, places, xerr=spread, fmt="o", color=MODEL, markersize=4, label=words
+        )
+        axis.plot(
+            self.prior_values,
+            places,
+            "D",
+            color=PRIOR,
+            markerfacecolor="none",
+            markersize=5,
+            label="prior",
+        )
         axis.axvline(0.0, color=MEASURED, linewidth=0.8)
         axis.set_xscale("symlog", linthresh=0.01)
-        labels = [f"{name}, {unit}" if unit else name for name, unit in zip(self.names, units(self.base))]
+        labels = [
+            f"{name}, {unit}" if unit else name for name, unit in zip(self.names, units(self.base))
+        ]
         axis.set_yticks(places, labels, fontsize=7)
-        axis.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=2, fontsize=8)
+        axis.legend(
+            loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=2, fontsize=8
+        )
         return figure
 
     def _display(self) -> DisplayTable:
@@ -339,21 +471,25 @@ class Estimate(Identified):
     ) -> Exported:
         """Write the identified model for other programs.
 
-        A folder gets robot.toml, robot.urdf, robot.xml (MJCF, for MuJoCo) and model.c with model.h, all or none of
-        them; a format that cannot describe the robot is left out with a notice. Loaded again by `md.load`, each gives
-        the torques of the estimate: rotor inertia and all friction terms included.
+        A folder gets robot.toml, robot.urdf, robot.xml (MJCF, for MuJoCo) and model.c with model.h,
+        all or none of them; a format that cannot describe the robot is left out with a notice.
+        Loaded again by `md.load`, each gives the torques of the estimate: rotor inertia and all
+        friction terms included.
 
-        An estimate that was not made consistent may be no robot that can exist. URDF and TOML hold such numbers; MuJoCo
-        refuses them, so that the MJCF holds the nearest consistent model, with a notice, and its side file the numbers
-        themselves.
+        An estimate that was not made consistent may be no robot that can exist. URDF and TOML hold
+        such numbers; MuJoCo refuses them, so that the MJCF holds the nearest consistent model, with
+        a notice, and its side file the numbers themselves.
 
         Args:
-            path: A folder, or a file whose ending chooses the format: .toml, .urdf, .xml, .mjcf, .c.
-            to: Of a folder: formats "toml", "urdf", "mjcf", "c", and consumers "mujoco", "pinocchio", "drake", "fmu",
-                "ros2_control", "usd", "isaac", and of a load "franka", "ur" (docs/exporting.md); None: the formats.
-            source: The URDF or MJCF whose meshes and everything else is kept; None: the file the robot was loaded
-                from, where it still is; False: none, files are written anew.
-            test: `md.validate` of the estimate on test data: a notice gives the error there of what a format says.
+            path: A folder, or a file whose ending chooses the format: .toml, .urdf, .xml, .mjcf,
+                .c.
+            to: Of a folder: formats "toml", "urdf", "mjcf", "c", and consumers "mujoco",
+                "pinocchio", "drake", "fmu", "ros2_control", "usd", "isaac", and of a load "franka",
+                "ur" (docs/exporting.md); None: the formats.
+            source: The URDF or MJCF whose meshes and everything else is kept; None: the file the
+                robot was loaded from, where it still is; False: none, files are written anew.
+            test: `md.validate` of the estimate on test data: a notice gives the error there of what
+                a format says.
 
         Raises:
             UnknownName: No such format.
@@ -363,7 +499,9 @@ class Estimate(Identified):
         return export(self, path, to, source=source, test=test)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the estimate to one file (.json: everything, with the robot as TOML text inside)."""
+        """Write the estimate to one file (.json: everything, with the robot as TOML text
+        inside).
+        """
         target = Path(path)
         if target.suffix.lower() != ".json":
             raise DescriptionError(f"{target}: an estimate is saved as .json")
@@ -374,13 +512,18 @@ class Estimate(Identified):
             **{name: getattr(self, name) for name in _SAVED},
             "base": base_to_json(self.base),
             "certificate": None if np.isnan(self.parameters).any() else self.certificate.to_json(),
-            "known_torque": None if self.known_torque is None else self.known_torque.saved(toml_text),
+            "known_torque": None
+            if self.known_torque is None
+            else self.known_torque.saved(toml_text),
         }
         write_atomically(target, strict_json(content))
 
     def __repr__(self) -> str:
         kind = "consistent" if self.consistent else "not made consistent"
-        return f"Estimate({self.robot.name!r}: {len(self.beta)} base parameters by {self.method}, {kind})"
+        return (
+            f"Estimate({self.robot.name!r}: {len(self.beta)} base parameters by {self.method}, "
+            f"{kind})"
+        )
 
 
 EstimateLike = Estimate | str | os.PathLike[str]
@@ -397,13 +540,18 @@ def as_estimate(value: object, door: str) -> Estimate:
         return value
     if isinstance(value, str | os.PathLike):
         return load_estimate(value)
-    raise WrongArgument(f"{door}: expected an estimate or its path first, got {type(value).__name__}")
+    raise WrongArgument(
+        f"{door}: expected an estimate or its path first, got {type(value).__name__}"
+    )
 
 
-def load_estimate(path: str | os.PathLike[str], *, known_torque: KnownTorqueLike = None) -> Estimate:
+def load_estimate(
+    path: str | os.PathLike[str], *, known_torque: KnownTorqueLike = None
+) -> Estimate:
     """Read an estimate that `Estimate.save` wrote: every number is the one that was saved.
 
-    Functions of its known torque, which files do not hold, are given: one function, or {name: function}.
+    Functions of its known torque, which files do not hold, are given: one function, or {name:
+    function}.
 
     Raises:
         DescriptionError: The file is missing, broken or something else.

@@ -1,17 +1,21 @@
-"""What a saved estimate holds beside numbers: base map, robots and constants of joints, as plain values and TOML."""
+"""What a saved estimate holds beside numbers.
+
+Base map, robots and constants of joints, as plain values and TOML.
+"""
 
 from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from minidyn.arrays import Array, with_numbers
+from minidyn.arrays import Array, covariance_root, left_open, of_roots, with_numbers
 from minidyn.base.base_map import BaseMap
 from minidyn.base.closed_form.structure import Role, Structure
 from minidyn.errors import DescriptionError, MinidynError
@@ -19,11 +23,30 @@ from minidyn.formats.load import SUFFIXES
 from minidyn.formats.toml.read import read_toml
 from minidyn.formats.toml.write import toml_text
 from minidyn.identification.known_torque import KnownTorque, KnownTorqueLike
+from minidyn.model.canonical import TOLERANCE
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice
+from minidyn.notices import Notice, warning
 
 _Made = TypeVar("_Made")
-_BROKEN = (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError, MinidynError)
+_BROKEN = (
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    ArithmeticError,
+    AttributeError,
+    RecursionError,
+    MinidynError,
+)
+
+_ROUNDED = 1e-2  # of what variances allow: asymmetries that rounding made in earlier versions
+
+NO_COVARIANCE = warning(
+    "estimate.no_covariance",
+    "A saved estimate holds covariances that no covariance can be, such as negative variances.",
+    "Earlier versions wrote these for parameters that the recording hardly determines. Values and "
+    "predicted torques are not affected; identify again for the deviations.",
+)
 
 VERSION = 4
 """Of the files that `Estimate.save` writes; 2 held notices as texts, 3 no known torque."""
@@ -36,11 +59,12 @@ class BodyConstants:
     Attributes:
         joint: Name of the joint.
         values: Constants by name: "U33_1", "U11_22_4", "k2x", "m3", "kappa1_3", and drive terms.
-        std: Their standard deviations, errors of the joints behind included; NaN where nothing shows it (no sample
-            over).
+        std: Their standard deviations, errors of the joints behind included; infinite where
+            nothing shows it (no sample over).
         condition: Condition number of the joint's equations, SI units.
         samples: Number of equations.
-        sigma: Standard deviation of the torque's residual, N m or N; NaN where there is no sample over.
+        sigma: Standard deviation of the torque's residual, N m or N; NaN where there is no sample
+            over.
     """
 
     joint: str
@@ -54,21 +78,31 @@ class BodyConstants:
 def base_to_json(base: BaseMap) -> dict[str, Any]:
     """Return a base map as plain values, its robot (the one before identification) as TOML text."""
     made = {one.name: getattr(base, one.name) for one in fields(base)}
-    return made | {"robot": toml_text(base.robot), "structure": base.structure and asdict(base.structure)}
+    return made | {
+        "robot": toml_text(base.robot),
+        "structure": base.structure and asdict(base.structure),
+    }
 
 
 def base_from_json(entry: Mapping[str, Any]) -> BaseMap:
     """Return the base map that `base_to_json` wrote; nothing is computed."""
+    entry = {"tolerance": TOLERANCE, **entry}  # earlier versions had one tolerance
     values = {one.name: entry[one.name] for one in fields(BaseMap)}
-    made: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    made: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
+    }
     made["robot"] = robot_from_text(entry["robot"])
-    made["K"] = np.array(entry["K"], dtype=float).reshape(len(entry["kept"]), len(entry["regrouped"]))
+    made["K"] = np.array(entry["K"], dtype=float).reshape(
+        len(entry["kept"]), len(entry["regrouped"])
+    )
     made["gap"] = float(entry["gap"])
     made["notices"] = tuple(Notice.from_json(notice) for notice in entry["notices"])
     if entry["rows"] is not None:
         made["rows"] = np.array(entry["rows"], dtype=float)
     if found := entry["structure"]:
-        made["structure"] = Structure(found["what"], tuple(Role(**role) for role in found["roles"]), found["version"])
+        made["structure"] = Structure(
+            found["what"], tuple(Role(**role) for role in found["roles"]), found["version"]
+        )
     return BaseMap(**made)
 
 
@@ -87,64 +121,101 @@ def robot_from_text(text: str) -> Robot:
 def check_kind(content: Any, source: Path) -> None:
     """Raise where a file holds something else than an estimate of a known version."""
     if not isinstance(content, dict) or content.get("minidyn") != "estimate":
-        raise DescriptionError(f"{source}: not an estimate; expected a file that Estimate.save wrote")
+        raise DescriptionError(
+            f"{source}: not an estimate; expected a file that Estimate.save wrote"
+        )
     version = content.get("version", 1)
     if version not in range(2, VERSION + 1):
         newer = isinstance(version, int) and version > VERSION
         wish = "a newer minidyn wrote it, update this one" if newer else "identify again"
         raise DescriptionError(
-            f"{source}: an estimate of format version {version}; this minidyn reads versions 2 to {VERSION}: {wish}"
+            f"{source}: an estimate of format version {version}; this minidyn reads versions 2 to "
+            f"{VERSION}: {wish}"
         )
 
 
-def check_numbers(content: Mapping[str, Any], size: int, joints: int) -> list[Array | None]:
-    """Return the covariances (b, b) of a saved estimate: whole, of the data, of the log; None where it has none.
-
-    Raise a ValueError where values cannot be those of an estimate; what is open is infinite.
-    """
+def check_numbers(content: Mapping[str, Any], size: int, joints: int) -> None:
+    """Raise a ValueError where values cannot be those of an estimate."""
     if not isinstance(content["consistent"], bool):
         raise ValueError(f"consistent: expected true or false, got {content['consistent']!r}")
     beta, sigma = (np.array(content[name], dtype=float) for name in ("beta", "sigma"))
     if beta.shape != (size,) or not np.isfinite(beta).all():
         raise ValueError(f"beta: expected {size} finite numbers")
-    if sigma.shape != (joints,) or not (sigma >= 0).all():
+    if sigma.shape != (joints,) or (sigma < 0).any():  # NaN: a joint without a sample over
         raise ValueError(f"sigma: expected {joints} numbers that are not negative")
-    made: list[Array | None] = []
-    for name in ("covariance", "data_covariance", "log_covariance"):
-        values = content[name] if name == "covariance" else content.get(name)
-        made.append(None if values is None else np.array(values, dtype=float).reshape(size, size))
-        if (matrix := made[-1]) is None:
-            continue
-        variances = np.diag(matrix)
-        known = np.isfinite(variances)
-        if not (variances >= 0).all():
-            raise ValueError(f"{name}: a variance is negative or not a number")
-        inner = matrix[np.ix_(known, known)]
-        bound = np.sqrt(np.outer(variances[known], variances[known]))
-        if not np.isfinite(inner).all() or (np.abs(inner) > bound * (1 + 1e-6) + 1e-300).any():
-            raise ValueError(f"{name}: a covariance is larger than its variances allow, or not a number")
-        if not np.allclose(inner, inner.T, rtol=1e-6, atol=1e-9 * float(bound.max(initial=0.0))):
-            raise ValueError(f"{name}: not symmetric")
     if int(content["samples"]) < 0:
         raise ValueError(f"samples: expected a count, got {content['samples']!r}")
-    return made
+
+
+def covariances_of(
+    content: Mapping[str, Any], names: Sequence[str]
+) -> tuple[list[Array | None], list[Notice]]:
+    """Return the covariances (b, b) of a saved estimate, and a notice of what was wrong with them.
+
+    Whole, of the data, of the log; None where it has none. What is open is infinite, and so is what
+    no covariance can be: earlier versions wrote some that rounding had made negative or asymmetric.
+    """
+    made, wrong = list[Array | None](), np.zeros(len(names), dtype=bool)
+    for key in ("covariance", "data_covariance", "log_covariance"):
+        values = content[key] if key == "covariance" else content.get(key)
+        if values is None:
+            made.append(None)
+            continue
+        matrix, spoiled = _covariance(np.array(values, dtype=float).reshape([len(names)] * 2))
+        made.append(matrix)
+        wrong |= spoiled
+    if not wrong.any():
+        return made, []
+    spoiled_names = [name for name, is_wrong in zip(names, wrong) if is_wrong]
+    text = (
+        f"the file's covariances cannot be those of {', '.join(spoiled_names)}: their standard "
+        "deviations are infinite here, the values are as they were saved"
+    )
+    return made, [NO_COVARIANCE(text, parameters=spoiled_names)]
+
+
+def _covariance(matrix: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Return a covariance (b, b), and which of its parameters had entries that none has.
+
+    The same one bit by bit if it is symmetric and whole.
+    """
+    variances = np.diag(matrix)
+    known = np.isfinite(variances) & (variances >= 0)
+    deviations = np.sqrt(np.where(known, variances, 0.0))
+    bound = (1.0 + _ROUNDED) * np.outer(deviations, deviations) + 1e-300
+    inner = np.where(known & known[:, None], matrix, 0.0)
+    both = (np.abs(inner) <= bound) & (np.abs(inner - inner.T) <= _ROUNDED * bound)
+    spoiled = ~(known | np.isposinf(variances)) | ~both.all(axis=1)
+    if spoiled.any():
+        matrix = inner = left_open(matrix, spoiled)
+    if np.array_equal(inner, inner.T):
+        return matrix, spoiled
+    return left_open(of_roots(covariance_root(matrix)), np.isposinf(np.diag(matrix))), spoiled
 
 
 def read_saved(make: Callable[..., _Made], source: Path, known_torque: KnownTorqueLike) -> _Made:
     """Return what `make` makes of a saved estimate's values: those of `Estimate`, by place."""
     if source.is_dir():
-        raise DescriptionError(f"{source}: a folder; name the estimate in it, as in {source / 'estimate.json'}")
+        raise DescriptionError(
+            f"{source}: a folder; name the estimate in it, as in {source / 'estimate.json'}"
+        )
     if source.suffix.lower() in SUFFIXES:
         raise DescriptionError(
-            f"{source}: a robot file; expected an estimate, such as the estimate.json that minidyn identify writes"
+            f"{source}: a robot file; expected an estimate, such as the estimate.json that "
+            "minidyn identify writes"
         )
     try:
         content = with_numbers(json.loads(source.read_text(encoding="utf-8")))
         check_kind(content, source)
         robot, base = robot_from_text(content["robot"]), base_from_json(content["base"])
-        if robot.structure_fingerprint != base.robot.structure_fingerprint or len(content["sigma"]) != robot.n:
+        if (
+            robot.structure_fingerprint != base.robot.structure_fingerprint
+            or len(content["sigma"]) != robot.n
+        ):
             raise ValueError("its robot is not that of its base parameters")
-        (covariance, *parts), known = check_numbers(content, base.rank, robot.n), content.get("known_torque")
+        check_numbers(content, base.rank, robot.n)
+        (covariance, *parts), repaired = covariances_of(content, base.names)
+        known = content.get("known_torque")
         return make(
             robot,
             base,
@@ -155,10 +226,12 @@ def read_saved(make: Callable[..., _Made], source: Path, known_torque: KnownTorq
             content["consistent"],
             float(content["condition"]),
             int(content["samples"]),
-            tuple(Notice.from_json(one) for one in content["notices"]),
+            (*(Notice.from_json(one) for one in content["notices"]), *repaired),
             content["settings"],
             *parts,
-            known_torque=None if known is None else KnownTorque.loaded(known, robot_from_text, known_torque),
+            known_torque=None
+            if known is None
+            else KnownTorque.loaded(known, robot_from_text, known_torque),
         )
     except FileNotFoundError:
         raise DescriptionError(f"{source}: no such file") from None

@@ -1,9 +1,11 @@
-"""The identified model for other programs: TOML, URDF, MJCF and C, each predicting as the estimate does, and more.
+"""The identified model for other programs.
 
-A URDF or MJCF that the robot came from keeps its meshes and everything else; only inertia and drives change. What such
-a file cannot say stands in a side file that `md.load` finds; other programs do not read it, so that a notice names it
-with the error it causes on test data. C code has the numbers baked in. Files of other consumers are made by
-`minidyn.codegen.consumers`: a new one is a file there with a function `write`, and a line in TARGETS.
+TOML, URDF, MJCF and C, each predicting as the estimate does, and more. A URDF or MJCF that the
+robot came from keeps its meshes and everything else; only inertia and drives change. What such a
+file cannot say stands in a side file that `md.load` finds; other programs do not read it, so that a
+notice names it with the error it causes on test data. C code has the numbers baked in. Files of
+other consumers are made by `minidyn.codegen.consumers`: a new one is a file there with a function
+`write`, and a line in TARGETS.
 """
 
 from __future__ import annotations
@@ -35,39 +37,43 @@ from minidyn.identification.flexibility import Flexibility
 from minidyn.identification.known_torque import KnownTorque
 from minidyn.model.parameters import possible_body
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, look
+from minidyn.notices import Notice, warning
 from minidyn.text import plain_percent
 
 if TYPE_CHECKING:
     from minidyn.identification.validate import Validation
 
-LEFT_OUT = look(
+LEFT_OUT = warning(
     "export.left_out",
     "A format cannot describe the robot; its file is not written.",
     "Use robot.toml, which can say everything, or change what the sentence names.",
 )
-WRITTEN_ANEW = look(
+WRITTEN_ANEW = warning(
     "export.written_anew",
-    "The file the robot came from cannot take the parameters; a new file without meshes is written.",
+    "The file the robot came from cannot take the parameters; a new file without meshes is "
+    "written.",
     "Give the robot's own URDF or MJCF as source= if the meshes are needed.",
 )
-NEAREST = look(
+NEAREST = warning(
     "export.nearest",
-    "The estimate is not physically consistent: a simulator's file holds the nearest consistent model.",
-    "Identify with consistent=True (--consistent) if the simulator is to simulate the estimate itself.",
+    "The estimate is not physically consistent: a simulator's file holds the nearest consistent "
+    "model.",
+    "Identify with consistent=True (--consistent) if the simulator is to simulate the estimate "
+    "itself.",
 )
-CANNOT_SAY = look(
+CANNOT_SAY = warning(
     "export.cannot_say",
-    "A format has no words for parts of the model: a program that reads the file alone computes without them. Their "
-    "error on test data is given where there are any.",
-    "Use C code, an FMU or robot.toml, which hold the whole model, or add what is missing to the program's torques.",
+    "A format has no words for parts of the model: a program that reads the file alone computes "
+    "without them. Their error on test data is given where there are any.",
+    "Use C code, an FMU or robot.toml, which hold the whole model, or add what is missing to the "
+    "program's torques.",
 )
 
-RIGID = look(
+RIGID = warning(
     "export.flexibility",
     "Joints of the model give way, which exported files do not say: they hold the rigid model.",
-    "Add the torque of `estimate.flexibility` where motions are fast, or give its stiffness to a simulator that has "
-    "elastic joints.",
+    "Add the torque of `estimate.flexibility` where motions are fast, or give its stiffness to a "
+    "simulator that has elastic joints.",
 )
 
 FORMATS = {"toml": "robot.toml", "urdf": "robot.urdf", "mjcf": "robot.xml", "c": "model.c"}
@@ -94,8 +100,28 @@ _SAME_AS = {"mujoco": "mjcf"}
 _TOOLS = ("franka", "ur")  # consumers that get the robot's load
 _WITH_URDF = ("pinocchio", "drake")  # consumers whose files stand beside a URDF or change one
 _SIMULATORS = ("drake", "usd")  # consumers that refuse bodies that are not physically consistent
-_ENDINGS = {".toml": "toml", ".urdf": "urdf", ".xml": "mjcf", ".mjcf": "mjcf", ".c": "c", ".fmu": "fmu", ".usda": "usd"}
-_WRONG = (".json", ".yaml", ".yml", ".sdf", ".xacro", ".h", ".cpp", ".py", ".txt", ".md", ".html")  # not folders
+_ENDINGS = {
+    ".toml": "toml",
+    ".urdf": "urdf",
+    ".xml": "mjcf",
+    ".mjcf": "mjcf",
+    ".c": "c",
+    ".fmu": "fmu",
+    ".usda": "usd",
+}
+_WRONG = (
+    ".json",
+    ".yaml",
+    ".yml",
+    ".sdf",
+    ".xacro",
+    ".h",
+    ".cpp",
+    ".py",
+    ".txt",
+    ".md",
+    ".html",
+)  # not folders
 _SAME = 1e-9  # of the largest torque: what is read back may differ by so much
 _FAR = 1e3  # m: a centre of mass beyond this has lost the digits of its inertia
 
@@ -150,7 +176,9 @@ def export(
     """Write an identified model for other programs: `Estimate.export`."""
     if estimate.known_torque is not None:
         robot, rest = estimate.known_torque.on(estimate.robot)
-        made = export(replace(estimate, robot=robot, known_torque=None), path, to, source=source, test=test)
+        made = export(
+            replace(estimate, robot=robot, known_torque=None), path, to, source=source, test=test
+        )
         return replace(made, notices=(*made.notices, *rest))
     target = Path(path)
     ending = target.suffix.lower()
@@ -164,7 +192,8 @@ def export(
         return Exported(tuple(files), (*notices, *_rigid(estimate)))
     if ending in _WRONG and not target.is_dir():
         raise DescriptionError(
-            f"{target}: the name ends with {ending!r}; expected a folder, or one of {', '.join(_ENDINGS)}"
+            f"{target}: the name ends with {ending!r}; expected a folder, or one of "
+            f"{', '.join(_ENDINGS)}"
         )
     chosen = _chosen(to)
     written: list[Path] = []
@@ -177,8 +206,12 @@ def export(
                 files, notices = _one(estimate, name, folder / TARGETS[name], origin, test)
             except NotWritten:
                 raise
-            except MinidynError as error:  # a name XML cannot hold, say: the other formats are written all the same
-                for left in (file for file in folder.rglob("*") if file.is_file() and file not in before):
+            except (
+                MinidynError
+            ) as error:  # a name XML cannot hold, say: the other formats are written all the same
+                for left in (
+                    file for file in folder.rglob("*") if file.is_file() and file not in before
+                ):
                     left.unlink()
                 told.append(LEFT_OUT(f"no {name.upper()}: {error}", format=name, reason=str(error)))
                 continue
@@ -197,7 +230,8 @@ def _rigid(estimate: Identified) -> list[Notice]:
     every = zip(bent.robot.joint_names, bent.stiffness.tolist(), bent.units)
     shown = [(name, size, unit) for name, size, unit in every if np.isfinite(size)]
     text = (
-        f"files hold the rigid model; joints give way: {', '.join(f'{n} {size:.3g} {unit}' for n, size, unit in shown)}"
+        "files hold the rigid model; joints give way: "
+        f"{', '.join(f'{n} {size:.3g} {unit}' for n, size, unit in shown)}"
     )
     return [RIGID(text, stiffness={name: size for name, size, _ in shown}, encoder=bent.encoder)]
 
@@ -223,7 +257,9 @@ def _source(estimate: Identified, source: str | os.PathLike[str] | bool | None) 
         return found if usable else None
     given = Path(source)
     if not given.is_file():
-        raise DescriptionError(f"{given}: no such file; source= is the URDF or MJCF whose meshes are kept")
+        raise DescriptionError(
+            f"{given}: no such file; source= is the URDF or MJCF whose meshes are kept"
+        )
     return given
 
 
@@ -264,10 +300,14 @@ def consumer(name: str) -> Any:
     return import_module(f"minidyn.codegen.consumers.{name}")
 
 
-def _consumer(estimate: Identified, name: str, path: Path, origin: Path | None, notices: list[Notice]) -> Written:
+def _consumer(
+    estimate: Identified, name: str, path: Path, origin: Path | None, notices: list[Notice]
+) -> Written:
     """Write the files of a consumer that has a module of its own."""
     module: Any = tool if name in _TOOLS else consumer(name)
-    robot = _simulable(estimate, path.name, notices) if name in _SIMULATORS else describable(estimate)
+    robot = (
+        _simulable(estimate, path.name, notices) if name in _SIMULATORS else describable(estimate)
+    )
     files: tuple[Path, ...] = ()
     if name in _WITH_URDF:
         _urdf(robot, path, origin, notices)
@@ -277,24 +317,36 @@ def _consumer(estimate: Identified, name: str, path: Path, origin: Path | None, 
     return replace(made, files=(*files, *made.files))
 
 
-def _not_said(name: str, path: Path, made: Written, robot: Robot, test: Validation | None) -> list[Notice]:
-    """Return a notice of what a file cannot say of a robot, with the error it causes on test data where there are any.
+def _not_said(
+    name: str, path: Path, made: Written, robot: Robot, test: Validation | None
+) -> list[Notice]:
+    """Return a notice of what a file cannot say of a robot, with the error it causes on test data
+    where there are any.
 
-    What predictions have besides the robot (known torque, the friction of a log) is in no file and no part of it.
+    What predictions have besides the robot (known torque, the friction of a log) is in no file and
+    no part of it.
     """
     missing = made.missing
     if not missing:
         return []
-    words = [what + (f" ({len(joints)} joints)" if len(joints) > 1 else "") for what, joints in missing.items()]
+    words = [
+        what + (f" ({len(joints)} joints)" if len(joints) > 1 else "")
+        for what, joints in missing.items()
+    ]
     text = f"{path.name} has no words for {', '.join(words)} (format {name})"
     errors: dict[str, float] = {}
     if test is not None and test.motion is not None:
-        q, dq, ddq = (np.asarray(signal) for signal in (test.motion.q, test.motion.dq, test.motion.ddq))
+        q, dq, ddq = (
+            np.asarray(signal) for signal in (test.motion.q, test.motion.dq, test.motion.ddq)
+        )
         size = float(np.linalg.norm(test.measured))
         lacks = inverse_dynamics(robot, q, dq, ddq) - inverse_dynamics(made.said, q, dq, ddq)
         errors["error"] = float(np.linalg.norm(test.residual + lacks)) / size
         errors["whole"] = float(np.linalg.norm(test.residual)) / size
-        text += f"; without that the error on test data is {plain_percent(errors['error'])}, that of the whole model "
+        text += (
+            f"; without that the error on test data is {plain_percent(errors['error'])}, that of "
+            "the whole model "
+        )
         text += plain_percent(errors["whole"])
     return [CANNOT_SAY(text, target=name, file=path.name, missing=missing, **errors)]
 
@@ -306,7 +358,9 @@ def _urdf(robot: Robot, path: Path, origin: Path | None, notices: list[Notice]) 
             _require_same_torque(robot, path)
             return
         except DescriptionError as error:
-            notices.append(WRITTEN_ANEW(f"URDF written anew, without meshes: {error}", format="urdf"))
+            notices.append(
+                WRITTEN_ANEW(f"URDF written anew, without meshes: {error}", format="urdf")
+            )
     save(robot, path)
     _require_same_torque(robot, path)
 
@@ -325,7 +379,9 @@ def _mjcf(estimate: Identified, path: Path, origin: Path | None, notices: list[N
             _require_same_torque(exact, path)
             return Written(_with_side_file(path), robot, said(robot, HELD))
         except DescriptionError as error:
-            notices.append(WRITTEN_ANEW(f"MJCF written anew, without meshes: {error}", format="mjcf"))
+            notices.append(
+                WRITTEN_ANEW(f"MJCF written anew, without meshes: {error}", format="mjcf")
+            )
     seen = origin if origin is not None and root_element(origin) == "robot" else None
     notices += write_mjcf(robot, path, exact=exact, seen=seen)
     _require_same_torque(exact, path)
@@ -333,7 +389,10 @@ def _mjcf(estimate: Identified, path: Path, origin: Path | None, notices: list[N
 
 
 def _simulable(estimate: Identified, what: str, notices: list[Notice]) -> Robot:
-    """Return the robot with bodies that simulators accept: the nearest consistent one where its own are none."""
+    """Return the robot with bodies that simulators accept.
+
+    The nearest consistent one where its own are none.
+    """
     robot = describable(estimate)
     try:
         return _possible(robot)
@@ -349,7 +408,10 @@ def _simulable(estimate: Identified, what: str, notices: list[Notice]) -> Robot:
 
 
 def _possible(robot: Robot) -> Robot:
-    """Return the robot with bodies a little inside of what bodies can have; raise where they are outside."""
+    """Return the robot with bodies a little inside of what bodies can have.
+
+    Raise where they are outside.
+    """
     values = robot.parameters.copy()
     for name, value in zip(*drive_numbers(robot, values)):
         if value < 0:
@@ -373,14 +435,18 @@ def _require_same_torque(robot: Robot, path: Path) -> None:
     gap = np.abs(inverse_dynamics(back, *theirs)[..., order] - wanted)
     if not gap.max() <= _SAME * max(float(np.abs(wanted).max()), 1e-3):
         joint = robot.joint_names[int(gap.max(axis=0).argmax())]
-        raise DescriptionError(f"{path.name}: would give another torque of joint {joint!r} (by {gap.max():.3g})")
+        raise DescriptionError(
+            f"{path.name}: would give another torque of joint {joint!r} (by {gap.max():.3g})"
+        )
 
 
 def describable(estimate: Identified) -> Robot:
-    """Return the robot with parameters that can be written as mass, centre of mass and inertia about it.
+    """Return the robot with parameters that can be written as mass, centre of mass and inertia
+    about it.
 
-    Parameters that were not made consistent may have first moments without mass. The data leave masses open, so that
-    others with the same rigid torques can be chosen: the nearest with sane masses, drives as they are.
+    Parameters that were not made consistent may have first moments without mass. The data leave
+    masses open, so that others with the same rigid torques can be chosen: the nearest with sane
+    masses, drives as they are.
     """
     robot, base = estimate.robot, estimate.base
     phi = np.nan_to_num(robot.parameters)
@@ -403,14 +469,20 @@ def describable(estimate: Identified) -> Robot:
 
 
 def nearest_consistent(estimate: Identified) -> Robot:
-    """Return the physically consistent robot that is nearest to an estimate, measured by its own covariance."""
+    """Return the physically consistent robot that is nearest to an estimate, measured by its own
+    covariance.
+    """
     size, directions = np.linalg.eigh(estimate.covariance)
     floor = max(float(size[-1]), 1e-300) * 1e-12
-    # a hundredth of the noise: what pulls parameters that data leave open must not move those they show
+    # a hundredth of the noise: what pulls parameters that data leave open must not move those they
+    # show
     R = 100.0 * (directions / np.sqrt(np.maximum(size, floor))).T
     known = estimate.base.robot.parameters
     prior = None if np.isnan(known).all() else known
     fit = make_consistent(estimate.robot, estimate.base, R, R @ estimate.beta, prior=prior)
     if not fit.certificate.consistent:
-        raise MinidynError("no physically consistent model near the estimate was found; identify with consistent=True")
+        raise MinidynError(
+            "no physically consistent model near the estimate was found; identify with "
+            "consistent=True"
+        )
     return replace(estimate.robot.with_parameters(fit.phi), notices=())

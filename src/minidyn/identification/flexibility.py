@@ -1,16 +1,20 @@
-"""Joints that give way: a spring between drive and link, and what it adds to the torque of a rigid model.
+"""Joints that give way.
 
-With p the position of a drive, joint side, q that of its link, load what links ask of it and c = 1 / k its compliance,
+A spring between drive and link, and what it adds to the torque of a rigid model. With p the
+position of a drive, joint side, q that of its link, load what links ask of it and c = 1 / k its
+compliance,
 
     p = q + c load(q)        torque = Ia p̈ + friction(ṗ) + load(q)
 
-Encoders sit on one side of the spring. On the motor's, p is measured and links are where q = p - c load is: the rigid
-model, which puts links at p, lacks load(q) - load(p), to first order -M(q) c d²load/dt². On the link's side q is
-measured, and the model lacks what the drive does besides, to first order Ia c d²load/dt² + friction' c dload/dt.
+Encoders sit on one side of the spring. On the motor's, p is measured and links are where q = p - c
+load is: the rigid model, which puts links at p, lacks load(q) - load(p), to first order -M(q) c
+d²load/dt². On the link's side q is measured, and the model lacks what the drive does besides, to
+first order Ia c d²load/dt² + friction' c dload/dt.
 
-The load is that of the model, not what was measured: it holds no noise that the torque has, too (which would pull c off
-zero), and it is known where no torque was measured. Links and drives are those of the fit, so that the fit is repeated
-with torques that have lost what joints that give way add, until c does not change.
+The load is that of the model, not what was measured: it holds no noise that the torque has, too
+(which would pull c off zero), and it is known where no torque was measured. Links and drives are
+those of the fit, so that the fit is repeated with torques that have lost what joints that give way
+add, until c does not change.
 """
 
 from __future__ import annotations
@@ -39,7 +43,7 @@ from minidyn.model.drives import BY_SYMBOL, FRICTION, MEMORY, ROTOR
 from minidyn.model.joint import torque_unit
 from minidyn.model.parameters import Column
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, info, look
+from minidyn.notices import Notice, info, warning
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.prepare.signals import lowpass
 from minidyn.recording.recording import Recording
@@ -53,33 +57,41 @@ SETTING = "flexibility"
 
 _SURE = 2.0  # standard deviations from zero: less is not shown
 _ROUNDS = 4  # of links that give way under the torque of links that give way
-_SHRINKS = 0.5  # from one round to the next: else the motion is near the frequency at which links swing
+_SHRINKS = (
+    0.5  # from one round to the next: else the motion is near the frequency at which links swing
+)
 _BAND = 3.0  # of the band of the motion: loads have twice its frequencies, too
 _SHORTEST = 20  # samples that are low-passed
-_TILE, _FOLDS = 1024, 20  # samples of a piece at most; pieces at least, of which held-out stretches are made
+_TILE, _FOLDS = (
+    1024,
+    20,
+)  # samples of a piece at most; pieces at least, of which held-out stretches are made
 _REPEATS = 6  # fits
 _SETTLED = 0.1  # standard deviations
 _STEP = 1e-4  # rad or m: of differences
 _FAR = 0.2  # of the acceleration: what is left out is of the order of the square of it
 
 FOUND = info(
-    "flexibility.found", "Joints that give way, their stiffness, and by how much that lowers errors in held-out time."
+    "flexibility.found",
+    "Joints that give way, their stiffness, and by how much that lowers errors in held-out time.",
 )
-NOT_SHOWN = look(
+NOT_SHOWN = info(
     "flexibility.not_shown",
-    "The log does not show that some joints give way: their band and noise hide it. What a joint adds grows with the "
-    "square of the frequency.",
+    "The log does not show that some joints give way: their band and noise hide it. What a joint "
+    "adds grows with the square of the frequency.",
     "Record faster motion, with less noise and finer encoders; or leave flexibility out.",
 )
-ROTOR_SHARE = look(
+ROTOR_SHARE = info(
     "flexibility.rotor_share",
-    "At some joints a log shows only the sum of rotor and link inertia, and what joints that give way add depends on "
-    "how it is shared: their stiffness is as good as the robot file's rotor inertia. Predictions hardly depend on it.",
+    "At some joints a log shows only the sum of rotor and link inertia, and what joints that give "
+    "way add depends on how it is shared: their stiffness is as good as the robot file's rotor "
+    "inertia. Predictions hardly depend on it.",
     "Give rotor inertias from data sheets in the robot file.",
 )
-TOO_SOFT = look(
+TOO_SOFT = warning(
     "flexibility.too_soft",
-    "The motion comes near the frequency at which a link swings on its joint: the series does not hold there.",
+    "The motion comes near the frequency at which a link swings on its joint: the series does not "
+    "hold there.",
     "Prepare with a lower cut-off, or move more slowly.",
 )
 
@@ -116,7 +128,10 @@ class Flexibility:
 
     @property
     def stiffness_std(self) -> Array:
-        """Standard deviations (n,) of the stiffness to first order; infinite where the compliance is 0."""
+        """Standard deviations (n,) of the stiffness to first order.
+
+        Infinite where the compliance is 0.
+        """
         return np.asarray(self.std * self.stiffness**2)
 
     @property
@@ -128,25 +143,38 @@ class Flexibility:
     def table(self) -> str:
         """Return a Markdown table of the stiffness of each joint."""
         lines = ["| joint | stiffness | std | unit |", "|---|---:|---:|---|"]
-        for name, *sizes, unit in zip(self.robot.joint_names, self.stiffness, self.stiffness_std, self.units):
+        for name, *sizes, unit in zip(
+            self.robot.joint_names, self.stiffness, self.stiffness_std, self.units
+        ):
             shown = [f"{size:.4g}" if np.isfinite(size) else "-" for size in sizes]
             lines.append(f"| {markdown_cell(name)} | {' | '.join(shown)} | {unit} |")
         return "\n".join(lines)
 
     def torque(self, recording: Recording) -> Array:
-        """Return what joints that give way add (N, n), N m or N, along a prepared recording, run by run."""
+        """Return what joints that give way add (N, n), N m or N, along a prepared recording, run by
+        run.
+        """
         return np.concatenate([self._added(run) for run in recording.runs])
 
     def columns(self, recording: Recording) -> Array:
-        """Return how that changes with the compliance of each joint, (N, n, joints), at the one there is."""
+        """Return how that changes with the compliance of each joint, (N, n, joints), at the one
+        there is.
+        """
         return np.concatenate([self._slopes(run) for run in recording.runs])
 
     def share(self, recording: Recording) -> float:
-        """Return how far accelerations of both sides of the springs are apart, over the acceleration, largest joint."""
+        """Return how far accelerations of both sides of the springs are apart, over the
+        acceleration, largest joint.
+        """
         pairs = [self._bent(run)[:2] for run in recording.runs]
         one, other = (np.concatenate([pair[k][2] for pair in pairs]) for k in (0, 1))
         sizes = np.linalg.norm(one, axis=0)
-        return float(np.max(np.linalg.norm(other - one, axis=0) / np.where(sizes > 0, sizes, np.inf), initial=0.0))
+        return float(
+            np.max(
+                np.linalg.norm(other - one, axis=0) / np.where(sizes > 0, sizes, np.inf),
+                initial=0.0,
+            )
+        )
 
     def _added(self, run: Recording) -> Array:
         motion, moved, _ = self._bent(run)
@@ -163,12 +191,17 @@ class Flexibility:
         for joint in np.flatnonzero(sizes):
             only = np.zeros(self.robot.n)
             only[joint] = _STEP / sizes[joint]
-            up, down = (self._torque(self._apart(moved, bending, sign * only), self._shifted) for sign in (1.0, -1.0))
+            up, down = (
+                self._torque(self._apart(moved, bending, sign * only), self._shifted)
+                for sign in (1.0, -1.0)
+            )
             found[:, :, joint] = (up - down) / (2.0 * only[joint])
         return found
 
     def _bent(self, run: Recording) -> tuple[list[Array], list[Array], list[Array]]:
-        """Return the measured motion, that of the other side of the springs, and loads with their derivatives."""
+        """Return the measured motion, that of the other side of the springs, and loads with their
+        derivatives.
+        """
         if run.dq is None or run.ddq is None:
             raise MinidynError("flexibility needs speeds and accelerations: prepare the recording")
         motion = [np.asarray(signal, dtype=float) for signal in (run.q, run.dq, run.ddq)]
@@ -184,24 +217,35 @@ class Flexibility:
         return motion, moved, bending
 
     def _bending(self, run: Recording, links: list[Array]) -> list[Array]:
-        """Return what loads the springs (N, n), with its first and second derivatives, in the band of the motion.
+        """Return what loads the springs (N, n), with its first and second derivatives, in the band
+        of the motion.
 
         What lies above it is noise of positions, which four derivatives raise.
         """
         load = self._torque(links, self._links) @ self._turns
         band, cutoff = run.info.get("motion_band"), run.info.get("cutoff")
-        if len(run) > _SHORTEST and isinstance(band, float) and isinstance(cutoff, float) and _BAND * band < cutoff:
+        if (
+            len(run) > _SHORTEST
+            and isinstance(band, float)
+            and isinstance(cutoff, float)
+            and _BAND * band < cutoff
+        ):
             load = lowpass(load, (len(run) - 1) / float(run.t[-1] - run.t[0]), _BAND * band)
         return _derivatives(run.t, load)
 
     def _apart(self, motion: list[Array], bending: list[Array], compliance: Array) -> list[Array]:
         """Return a motion on the other side of springs: links lag behind drives."""
         sign = -1.0 if self.encoder == "motor" else 1.0
-        return [one + (sign * compliance * bent) @ self._turns.T for one, bent in zip(motion, bending)]
+        return [
+            one + (sign * compliance * bent) @ self._turns.T for one, bent in zip(motion, bending)
+        ]
 
     @property
     def _turns(self) -> Array:
-        """How far drives turn joints (n, n): the inverse of how far joints turn drives, loads are its transpose's."""
+        """How far drives turn joints (n, n).
+
+        The inverse of how far joints turn drives, loads are its transpose's.
+        """
         robot, C = self.robot, np.eye(self.robot.n)
         for row, joint in enumerate(robot.independent):
             for other, ratio in drive_ratios(robot, joint).items():
@@ -211,31 +255,39 @@ class Flexibility:
     @property
     def _links(self) -> Array:
         """Parameters (p,) of what hangs on the springs: all but drives."""
-        return self._without(lambda column: column.symbol not in BY_SYMBOL or not BY_SYMBOL[column.symbol].own)
+        return self._without(
+            lambda column: column.symbol not in BY_SYMBOL or not BY_SYMBOL[column.symbol].own
+        )
 
     @property
     def _shifted(self) -> Array:
         """Parameters (p,) of what moves otherwise than was measured: links, or drives.
 
-        Friction that jumps has no slope, and what remembers has its state: both stay as they are measured.
+        Friction that jumps has no slope, and what remembers has its state: both stay as they are
+        measured.
         """
         if self.encoder == "motor":
             return self._links
         smooth = [joint.drive.sign_width > 0.0 for joint in self.robot.joints]
         steady = (ROTOR, FRICTION["viscous"])
-        left = self._without(lambda c: c.symbol in MEMORY or not (smooth[c.joint] or c.symbol in steady))
+        left = self._without(
+            lambda c: c.symbol in MEMORY or not (smooth[c.joint] or c.symbol in steady)
+        )
         return np.asarray(left - self._links)
 
     def _without(self, left_out: Callable[[Column], bool]) -> Array:
         values = np.array(self.robot.parameters)
-        values[[column.index for own in self.robot.layout.drives for column in own if left_out(column)]] = 0.0
+        values[
+            [column.index for own in self.robot.layout.drives for column in own if left_out(column)]
+        ] = 0.0
         return values
 
 
 def _derivatives(t: Array, values: Array) -> list[Array]:
-    """Return values (N, n) along times (N,) with their first and second derivatives; zero in runs of a few samples.
+    """Return values (N, n) along times (N,) with their first and second derivatives.
 
-    A spline of fifth order: low-passed torques have ten samples per period of the cut-off and more.
+    Zero in runs of a few samples. A spline of fifth order: low-passed torques have ten samples per
+    period of the cut-off and more.
     """
     order = 5 if len(t) > 5 else 3
     if len(t) <= order:
@@ -244,18 +296,35 @@ def _derivatives(t: Array, values: Array) -> list[Array]:
     return [values, spline(t, 1), spline(t, 2)]
 
 
-def require_flexibility(robot: Robot, method: Method, friction_per: str | None, at_rest: bool) -> None:
-    """Raise where joints that give way cannot be identified: by the method, from poses at rest, of the robot."""
+def require_flexibility(
+    robot: Robot, method: Method, friction_per: str | None, at_rest: bool
+) -> None:
+    """Raise where joints that give way cannot be identified.
+
+    By the method, from poses at rest, of the robot.
+    """
     if not method.remembers:
-        raise Unsupported(f'flexibility: not by method {method.name!r}; use "wls", "ols", "irls" or "parallel"')
+        raise Unsupported(
+            f'flexibility: not by method {method.name!r}; use "wls", "ols", "irls" or "parallel"'
+        )
     if friction_per is not None:
-        raise Unsupported("flexibility: with friction of each log (friction_per) it is not known; leave one out")
+        raise Unsupported(
+            "flexibility: with friction of each log (friction_per) it is not known; leave one out"
+        )
     if at_rest:
-        raise Unsupported("flexibility: the log holds poses at rest only; what joints that give way add needs motion")
+        raise Unsupported(
+            "flexibility: the log holds poses at rest only; what joints that give way add needs "
+            "motion"
+        )
     own = [joint for joint in robot.joints if joint.kind != "fixed"]
     if robot.formulas or robot.implicit_loops or len(robot.independent) != len(own):
-        names = ", ".join(joint.name for joint in own if joint.name not in robot.joint_names) or robot.name
-        raise Unsupported(f"flexibility: each joint must have its own drive; some follow others: {names}")
+        names = (
+            ", ".join(joint.name for joint in own if joint.name not in robot.joint_names)
+            or robot.name
+        )
+        raise Unsupported(
+            f"flexibility: each joint must have its own drive; some follow others: {names}"
+        )
 
 
 class _Unknowns(NamedTuple):
@@ -264,7 +333,9 @@ class _Unknowns(NamedTuple):
 
 
 class Bending:
-    """Fits with torques that have lost what joints that give way add, repeated until their compliances settle."""
+    """Fits with torques that have lost what joints that give way add, repeated until their
+    compliances settle.
+    """
 
     def __init__(self, encoder: str, data: AnyRecording, allow_open: bool) -> None:
         """Take the side of the encoders, prepared data, and whether parameters may stay open."""
@@ -277,13 +348,18 @@ class Bending:
         self._grouped: list[str] = []
 
     def again(self, model: Robot, base: BaseMap) -> bool:
-        """Find compliances with the model of a fit and its base parameters; say whether `data` are to be fitted."""
+        """Find compliances with the model of a fit and its base parameters.
+
+        Say whether `data` are to be fitted.
+        """
         before = np.zeros(model.n) if self._bent is None else self._bent.compliance
         here = Flexibility(model, self._encoder, before, np.full(model.n, np.inf))
         data = remembering(model, self.measured)
         torque, slopes = here.torque(data), here.columns(data)
         with_slopes = {**data.telemetry, SETTING: slopes.reshape(len(data), -1)}
-        linear = replace(data, tau=np.asarray(data.tau) - torque + slopes @ before, telemetry=with_slopes)
+        linear = replace(
+            data, tau=np.asarray(data.tau) - torque + slopes @ before, telemetry=with_slopes
+        )
         joints = np.flatnonzero(np.abs(slopes).max(axis=(0, 1)) > 0.0)
         found, std = self._solved(model, base, linear, joints), np.full(model.n, np.inf)
         std[joints] = np.sqrt(np.diag(found.covariance)[base.rank :])
@@ -294,22 +370,31 @@ class Bending:
         if gain > max(SURE * spread, LEAST_GAIN):
             values[joints] = found.beta[base.rank :]
             self._widening = _widening(found, base.rank)
-        if self._encoder == "link":  # rotors are what moves otherwise: c is known as well as they are
+        if (
+            self._encoder == "link"
+        ):  # rotors are what moves otherwise: c is known as well as they are
             std = np.hypot(std, values * _rotor_std(model, base, found.covariance))
         self._repeats += 1
         steady = bool(np.all(np.abs(values - before) <= _SETTLED * std)) or self._repeats > _REPEATS
-        self._bent, self._gain = replace(here, compliance=before if steady else values, std=std), gain
+        self._bent, self._gain = (
+            replace(here, compliance=before if steady else values, std=std),
+            gain,
+        )
         if steady:
             bent = np.flatnonzero(before)
             self._share = here.share(data)
-            self._grouped = [model.joint_names[k] for k in bent if not _rotor_alone(model, base, int(k))]
+            self._grouped = [
+                model.joint_names[k] for k in bent if not _rotor_alone(model, base, int(k))
+            ]
             return False
         off, more = self._bent.torque(data), dict(self.measured.telemetry)
         more |= {"tau_raw": more["tau_raw"] - off} if "tau_raw" in more else {}
         self.data = replace(self.measured, tau=np.asarray(data.tau) - off, telemetry=more)
         return True
 
-    def _solved(self, model: Robot, base: BaseMap, data: Recording, joints: NDArray[np.intp]) -> Solution:
+    def _solved(
+        self, model: Robot, base: BaseMap, data: Recording, joints: NDArray[np.intp]
+    ) -> Solution:
         n, most = model.n, min(_TILE, -(-len(data) // _FOLDS))
 
         def columns(tile: Recording) -> tuple[Array, Array]:
@@ -319,7 +404,9 @@ class Bending:
             return np.concatenate([Y, slopes], axis=2), np.asarray(tile.tau)
 
         names = (*base.names, *(f"compliance of {model.joint_names[k]}" for k in joints))
-        found: SystemFit = fit_system(_Unknowns(names, len(names)), pieces_of(data, columns, most), self._open)
+        found: SystemFit = fit_system(
+            _Unknowns(names, len(names)), pieces_of(data, columns, most), self._open
+        )
         return with_model_error(found)
 
     def widened(self, covariance: Array) -> Array:
@@ -332,11 +419,18 @@ class Bending:
         bent = self._bent
         if bent is None:
             return found
-        values = {"encoder": bent.encoder, "compliance": bent.compliance.tolist(), "std": bent.std.tolist()}
+        values = {
+            "encoder": bent.encoder,
+            "compliance": bent.compliance.tolist(),
+            "std": bent.std.tolist(),
+        }
         return replace(
             found,
             covariance=self.widened(found.covariance),
-            settings={**found.settings, SETTING: {**values, "gain": self._gain, "fits": self._repeats}},
+            settings={
+                **found.settings,
+                SETTING: {**values, "gain": self._gain, "fits": self._repeats},
+            },
             notices=(*found.notices, *self.notices),
         )
 
@@ -351,28 +445,51 @@ class Bending:
         sure = bent.compliance > _SURE * bent.std
         if sure.any():
             shown = np.flatnonzero(sure)
-            sizes = {names[k]: (float(bent.stiffness[k]), float(bent.stiffness_std[k])) for k in shown}
-            words = ", ".join(f"{name} {size:.3g} ± {std:.2g} {units[name]}" for name, (size, std) in sizes.items())
+            sizes = {
+                names[k]: (float(bent.stiffness[k]), float(bent.stiffness_std[k])) for k in shown
+            }
+            words = ", ".join(
+                f"{name} {size:.3g} ± {std:.2g} {units[name]}"
+                for name, (size, std) in sizes.items()
+            )
             text = (
-                f"joints give way (encoders on the {bent.encoder}'s side), stiffness: {words}; squares of residuals in "
-                f"held-out stretches of time are {100 * self._gain:.3g} % fewer with it"
+                f"joints give way (encoders on the {bent.encoder}'s side), stiffness: {words}; "
+                f"squares of residuals in held-out stretches of time are {100 * self._gain:.3g} % "
+                "fewer with it"
             )
             found.append(FOUND(text, encoder=bent.encoder, stiffness=sizes, gain=self._gain))
         if not sure.all():
-            least = {names[k]: 1.0 / float(bent.compliance[k] + _SURE * bent.std[k]) for k in np.flatnonzero(~sure)}
-            words = ", ".join(f"{name} (at least {size:.2g} {units[name]})" for name, size in least.items())
-            found.append(NOT_SHOWN(f"joints that may as well be stiff: {words}", least=least, gain=self._gain))
+            least = {
+                names[k]: 1.0 / float(bent.compliance[k] + _SURE * bent.std[k])
+                for k in np.flatnonzero(~sure)
+            }
+            words = ", ".join(
+                f"{name} (at least {size:.2g} {units[name]})" for name, size in least.items()
+            )
+            found.append(
+                NOT_SHOWN(
+                    f"joints that may as well be stiff: {words}", least=least, gain=self._gain
+                )
+            )
         if self._grouped:
-            text = f"stiffness depends on how inertia is shared between rotor and link at {', '.join(self._grouped)}"
+            text = (
+                "stiffness depends on how inertia is shared between rotor and link at "
+                f"{', '.join(self._grouped)}"
+            )
             found.append(ROTOR_SHARE(text, joints=self._grouped))
         if self._share > _FAR:
-            text = f"joints give way by {100 * self._share:.3g} % of the acceleration: the motion is too fast for them"
+            text = (
+                f"joints give way by {100 * self._share:.3g} % of the acceleration: the motion is "
+                "too fast for them"
+            )
             found.append(TOO_SOFT(text, share=self._share))
         return found
 
 
 def _widening(found: Solution, size: int) -> Array:
-    """Return what compliances, the unknowns from `size` on, add to the covariance of the others (size, size)."""
+    """Return what compliances, the unknowns from `size` on, add to the covariance of the others
+    (size, size).
+    """
     own, across = found.covariance[size:, size:], found.covariance[:size, size:]
     known = np.isfinite(np.diag(found.covariance)[:size])
     across = np.where(known[:, None], across, 0.0)
@@ -380,7 +497,10 @@ def _widening(found: Solution, size: int) -> Array:
 
 
 def _gain(folds: list[Fold], size: int) -> tuple[float, float]:
-    """Return by what share the unknowns from `size` on lower squares in held-out stretches of time; its uncertainty."""
+    """Return by what share the unknowns from `size` on lower squares in held-out stretches of time.
+
+    Its uncertainty.
+    """
     squares = np.zeros((len(folds), 2))
     for row, (R, z, R_test, z_test, rest) in zip(squares, folds):
         for k, unknowns in enumerate((size, R.shape[1])):
@@ -400,11 +520,17 @@ def _rotor_alone(robot: Robot, base: BaseMap, joint: int) -> bool:
 
 
 def _rotor_std(robot: Robot, base: BaseMap, covariance: Array) -> Array:
-    """Return standard deviations of rotor inertias over their values (n,), 0 where data do not show them alone."""
+    """Return standard deviations of rotor inertias over their values (n,), 0 where data do not show
+    them alone.
+    """
     found = np.zeros(robot.n)
     for row, joint in enumerate(robot.independent):
         for column in robot.layout.drives[joint]:
-            if column.symbol == ROTOR and column.name in base.kept and robot.parameters[column.index] > 0.0:
+            if (
+                column.symbol == ROTOR
+                and column.name in base.kept
+                and robot.parameters[column.index] > 0.0
+            ):
                 k = base.kept.index(column.name)
                 found[row] = np.sqrt(covariance[k, k]) / robot.parameters[column.index]
     return found

@@ -1,7 +1,7 @@
 """From a recording to a trusted model, in one call.
 
-A log of poses at rest holds nothing of speeds and accelerations: it identifies the parameters of gravity alone
-(Lin1994 Theorem 4), each pose as one sample, the means of its positions and torques.
+A log of poses at rest holds nothing of speeds and accelerations: it identifies the parameters of
+gravity alone (Lin1994 Theorem 4), each pose as one sample, the means of its positions and torques.
 """
 
 from __future__ import annotations
@@ -11,39 +11,68 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from minidyn.arrays import Array, single_thread
+from minidyn.arrays import Array, single_thread, solvable
 from minidyn.base.base_map import BaseMap
-from minidyn.base.base_parameters import base_parameters
 from minidyn.display import counted, shows_progress
 from minidyn.dynamics.kernel import require_whole
 from minidyn.errors import MinidynError, UnknownName, Unsupported
 from minidyn.formats.load import as_robot
 from minidyn.graph.targets.cuda.kernel import require_device
 from minidyn.identification.consistency.consistency import consistent_model
-from minidyn.identification.consistency.prior import DISTANCES, Prior, as_prior, knows_a_body, prior_parameters
-from minidyn.identification.diagnostics import excitation
-from minidyn.identification.diagnostics.plausible import has_enough, mass_notices, require_meaning, scale_notices
+from minidyn.identification.consistency.prior import (
+    DISTANCES,
+    Prior,
+    as_prior,
+    knows_a_body,
+    prior_parameters,
+)
+from minidyn.identification.diagnostics.delay import delay_notices
+from minidyn.identification.diagnostics.excitation import (
+    excitation_notices,
+    with_shown_condition,
+)
+from minidyn.identification.diagnostics.joint_scales import joint_scale_notices
+from minidyn.identification.diagnostics.plausible import (
+    CAUSE,
+    has_enough,
+    mass_notices,
+    require_meaning,
+    scale_notices,
+)
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.least_squares import foretold
 from minidyn.identification.estimators.method import Method, Options, Solution
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.estimators.solve import torque_scatter
 from minidyn.identification.flexibility import ENCODERS, Bending, require_flexibility
-from minidyn.identification.friction.choose import FrictionChoice, choose_friction, seen, starting_model
+from minidyn.identification.friction.choose import (
+    FrictionChoice,
+    choose_friction,
+    seen,
+    starting_model,
+)
 from minidyn.identification.friction.loads import Step, instead_of_load, settle
 from minidyn.identification.friction.per_log import PER, LogsSolution, differing, solve_per_log
 from minidyn.identification.known_torque import KnownTorqueLike, without_known
-from minidyn.identification.rows.base_rows import Progress, Samples
+from minidyn.identification.rows.base_rows import Progress, Samples, fitted_base, observing
 from minidyn.model.drives import AUTO, OWN, friction_symbols
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, about_robot_file, info, look
+from minidyn.notices import Notice, about_robot_file, info, warning
 from minidyn.recording.lazy import AnyRecording
-from minidyn.recording.ready import as_recording, punctual, ready, resting_poses, with_mapped_coupling
+from minidyn.recording.measured import silenced, torques_measured, with_measured_torques
+from minidyn.recording.ready import (
+    as_recording,
+    in_robot_order,
+    ready,
+    resting_poses,
+    with_logged_joints,
+    with_mapped_coupling,
+)
 from minidyn.recording.recording import KNOWN_TORQUE, SKETCH, Recording, leaving_out, without_sketch
 from minidyn.recording.sketch import sketch_of, sketched
 
@@ -53,12 +82,14 @@ if TYPE_CHECKING:
     from minidyn.control.controller import Controller
 
 PathLike: TypeAlias = str | os.PathLike[str]
-_ROUNDS = 2  # in which a delay is removed: a model that does not stand in for it shows what is left
 
-IN_MEMORY = info("identify.in_memory", "The method needs the whole recording: it was read into memory.")
-PIECEWISE = look(
+IN_MEMORY = info(
+    "identify.in_memory", "The method needs the whole recording: it was read into memory."
+)
+PIECEWISE = info(
     "identify.piecewise",
-    "A very long recording was read piece by piece; the method's filters start anew with each piece.",
+    "A very long recording was read piece by piece; the method's filters start anew with each "
+    "piece.",
     'Methods "ols", "wls" and "irls" read long recordings without loss.',
 )
 
@@ -76,6 +107,7 @@ DEFAULT_FRICTION = _Unsaid("auto")
 @leaving_out
 @shows_progress("identifying")
 @single_thread()
+@solvable()
 def identify(
     robot: Robot | PathLike,
     recording: AnyRecording | PathLike | Sequence[PathLike],
@@ -97,46 +129,65 @@ def identify(
     executor: Executor | None = None,
     on_error: str = "stop",
     keep: PathLike | None = None,
+    force: bool = False,
     anyway: bool = False,
     progress: Callable[[int], None] | bool | None = None,
 ) -> Estimate:
-    """Identify a robot's base parameters from a recording, and a physically consistent model that has them.
+    """Identify a robot's base parameters from a recording, and a physically consistent model that
+    has them.
 
     Args:
-        robot: The robot, a built-in robot's name or a robot file's path; its own values, where known, are the prior.
-        recording: Raw (q and tau; it is prepared) or prepared (with dq and ddq), or the path of a log; one on disk is
-            read piece by piece. Poses at rest identify the parameters of gravity alone (docs/identification.md).
-        method: "wls" (least squares, each joint weighted by its own noise), "ols", "irls" (outliers count less),
-            "parallel" (regressor and torque after one low-pass), "tls" (noise in the regressor, too), "iv" (instruments
-            from simulated states, and a test whether least squares is biased), "didim" (torque of a simulation in
-            closed loop), without accelerations "filtered", "momentum", "energy" (docs/estimators.md), or "one-joint"
-            for runs in which one joint moves at a time (docs/one-joint.md).
-        base: Base parameters to estimate, whose robot says which drive terms there are; None: found exactly.
-        friction: "auto": viscous, Coulomb, offset, and those terms that predict held-out data better
-            (docs/friction.md); "own": the terms of the robot's file; or names of model.drives.TERMS, () for none.
-        friction_per: "log": each log has friction of its own about a mean, links and springs are shared, and
-            deviations hold how much it varies (docs/friction.md); None: one friction for all.
-        flexibility: "motor" or "link": joints give way, encoders sit on that side (docs/flexibility.md); None: stiff.
+        robot: The robot, a built-in robot's name or a robot file's path; its own values, where
+            known, are the prior.
+        recording: Raw (q and tau; it is prepared) or prepared (with dq and ddq), or the path of a
+            log; one on disk is read piece by piece. Poses at rest identify the parameters of
+            gravity alone (docs/identification.md).
+        method: "wls" (least squares, each joint weighted by its own noise), "ols", "irls" (outliers
+            count less), "parallel" (regressor and torque after one low-pass), "tls" (noise in the
+            regressor, too), "iv" (instruments from simulated states, and a test whether least
+            squares is biased), "didim" (torque of a simulation in closed loop), without
+            accelerations "filtered", "momentum", "energy" (docs/estimators.md), or "one-joint" for
+            runs in which one joint moves at a time (docs/one-joint.md).
+        base: Base parameters to estimate, whose robot says which drive terms there are; None: found
+            exactly.
+        friction: "auto": viscous, Coulomb, offset, and those terms that predict held-out data
+            better (docs/friction.md); "own": the terms of the robot's file; or names of
+            model.drives.TERMS, () for none.
+        friction_per: "log": each log has friction of its own about a mean, links and springs are
+            shared, and deviations hold how much it varies (docs/friction.md); None: one friction
+            for all.
+        flexibility: "motor" or "link": joints give way, encoders sit on that side
+            (docs/flexibility.md); None: stiff.
         rotor_inertia: Whether rotor inertias are identified; None: as the robot's file has them.
-        sign_width: Smoothing width: speed over which Coulomb friction reverses, one for all joints or one for each;
-            None: chosen by cross-validation over time blocks, zero allowed ("didim" with a controller: its own).
-        prior: What the physical model stays near, with a weight that follows from how far the data show it to be off,
-            zero allowed: the same robot with prior values, its name or path, or standard parameters (p,); None: the
-            robot's own values; False: none.
-        prior_kind: How the distance from the prior is measured: "entropic", "euclidean" or "geodesic"
-            (docs/consistency.md).
+        sign_width: Smoothing width: speed over which Coulomb friction reverses, one for all joints
+            or one for each; None: chosen by cross-validation over time blocks, zero allowed
+            ("didim" with a controller: its own).
+        prior: What the physical model stays near, with a weight that follows from how far the data
+            show it to be off, zero allowed: the same robot with prior values, its name or path, or
+            standard parameters (p,); None: the robot's own values; False: none.
+        prior_kind: How the distance from the prior is measured: "entropic", "euclidean" or
+            "geodesic" (docs/consistency.md).
         consistent: Whether to make the model physically consistent.
-        controller: What drove the robot along the reference in the recording's telemetry (q_d), for the methods that
-            simulate it ("iv", "didim"); None: unknown, and the simulation is led along the recorded motion.
-        known_torque: What is known before the fit, subtracted there and added to predictions: a function of q and dq, a
-            `Payload`, a `Balancer`, a telemetry's name, or {name: part} of these (docs/known-torque.md).
+        controller: What drove the robot along the reference in the recording's telemetry (q_d), for
+            the methods that simulate it ("iv", "didim"); None: unknown, and the simulation is led
+            along the recorded motion.
+        known_torque: What is known before the fit, subtracted there and added to predictions: a
+            function of q and dq, a `Payload`, a `Balancer`, a telemetry's name, or {name: part} of
+            these (docs/known-torque.md).
         threads: For the reduction of large recordings.
-        device: "cuda": an NVIDIA GPU reduces the recording for "ols", "wls" and "irls" (docs/gpu.md); None: none does.
-        executor: Any of concurrent.futures, whose workers read logs on disk, to the same bits (docs/clusters.md).
-        on_error: "stop", or "skip": files that cannot be read are left out, and a notice names them.
-        keep: Folder for what is prepared of logs on disk: who was killed goes on there (docs/clusters.md).
-        anyway: Go on where a quick check finds a fit meaningless (limits, no torque, no motion; :func:`minidyn.check`).
-        progress: Called with the number of samples read so far, all passes together; True: a bar on stderr.
+        device: "cuda": an NVIDIA GPU reduces the recording for "ols", "wls" and "irls"
+            (docs/gpu.md); None: none does.
+        executor: Any of concurrent.futures, whose workers read logs on disk, to the same bits
+            (docs/clusters.md).
+        on_error: "stop", or "skip": files that cannot be read are left out, and a notice names
+            them.
+        keep: Folder for what is prepared of logs on disk: who was killed goes on there
+            (docs/clusters.md).
+        force: Fit although a quick check finds that meaningless (limits, no torque, no motion;
+            :func:`minidyn.check`).
+        anyway: Old name of `force`.
+        progress: Called with the number of samples read so far, all passes together; True: a bar on
+            stderr.
 
     Returns:
         The estimate; its notices say what is weak and what was chosen.
@@ -145,39 +196,65 @@ def identify(
         Meaningless: The quick check found something; its notices say what.
     """
     friction = _terms(friction, base)
-    check_options(method, friction, prior_kind, friction_per, flexibility)  # before anything is read
+    check_options(
+        method, friction, prior_kind, friction_per, flexibility
+    )  # before anything is read
     if device is not None:
         require_device(device)
     estimator, prior, robot = METHODS[method], as_prior(prior), as_robot(robot)
     log = as_recording(recording, robot, executor=executor, on_error=on_error, keep=keep)
-    notices = require_meaning(robot, log, anyway)
+    robot = with_logged_joints(robot, log) if base is None else robot
+    notices = require_meaning(robot, log, force or anyway)
+    log = with_measured_torques(robot, in_robot_order(robot, log))
+    measured = torques_measured(log)
+    if not all(measured):
+        require_partial_torques(estimator, flexibility, log)
     log, own = sketched(log, robot.joint_names), None
     if known_torque not in (None, {}) or KNOWN_TORQUE in getattr(log, "telemetry", ()):
         log, own = without_known(known_torque, robot, log)
+        log = silenced(log)
     poses = resting_poses(robot, log) if base is None or base.model == "gravity" else None
     if flexibility is not None:
         require_flexibility(robot, estimator, friction_per, poses is not None)
     if poses is not None:
-        at_rest = identify_poses(robot, poses, estimator, base, Options(threads, None, controller), notices)
+        at_rest = identify_poses(
+            robot.with_measured_torques(measured),
+            poses,
+            estimator,
+            base,
+            Options(threads, None, controller),
+            notices,
+        )
         return replace(at_rest, known_torque=own)
     robot = with_mapped_coupling(robot, log.notices, log.joint_names) if base is None else robot
     model = starting_model(robot, friction, rotor_inertia, sign_width, base)
+    model = model.with_measured_torques(measured)
     require_whole(base, "identify")
-    options = Options(threads, counted(progress if callable(progress) else None), controller, device=device)
+    options = Options(
+        threads, counted(progress if callable(progress) else None), controller, device=device
+    )
     data, more = ready_for(estimator, model, log, options.progress)
-    start = base_parameters(model) if base is None else base
-    # a prior decides what a weak recording leaves open; without one, or without any motion, it is refused
+    start = fitted_base(model) if base is None else observing(base, measured)
+    # a prior decides what a weak recording leaves open; without one, or without any motion, it is
+    # refused
     sure = consistent and knows_a_body(model, prior_parameters(model, prior, (robot,)))
-    options = replace(options, allow_open=(filled := has_enough(model, start, data, sure)))
-    # a simulated loop passes through the filter of the torque: a width that replaces that filter would be wrong there
+    filled = has_enough(model, start, data, sure)
+    options = replace(options, allow_open=filled or not all(measured))
+    # a simulated loop passes through the filter of the torque: a width that replaces that filter
+    # would be wrong there
     simulated = estimator.simulates_torque and controller is not None
-    wish = {"widths": sign_width is None and not simulated, "fixed": base is not None, "memory": estimator.remembers}
+    wish = {
+        "widths": sign_width is None and not simulated,
+        "fixed": base is not None,
+        "memory": estimator.remembers,
+    }
     wish["at_rest"] = not estimator.needs_acceleration
     wish["filtered"] = simulated or estimator.filters_columns or wish["at_rest"]
     solve = estimator.solve if friction_per is None else partial(solve_per_log, estimator.solve)
 
     def estimated(loaded: Robot, choice: FrictionChoice, data: AnyRecording) -> Solution:
-        return solve(loaded, choice.base, choice.ready(loaded, data), options)
+        found = solve(loaded, choice.base, choice.ready(loaded, data), options)
+        return with_shown_condition(loaded, choice.base, found)
 
     def solved(data: AnyRecording, load: bool = True) -> _Fit:
         choice = choose_friction(model, start, data, friction, load=load, **wish)
@@ -185,38 +262,51 @@ def identify(
         found = widened(choice, settled.made)
         # loads that friction grows with are those of the fit
         fitted = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot))
-        late = excitation.delay_notices(fitted, choice.base, choice.ready(fitted, data), found)
+        late = delay_notices(fitted, choice.base, choice.ready(fitted, data), found)
         return _Fit(choice, found, late, settled.doubts)
 
     def widened(choice: FrictionChoice, found: Solution) -> Solution:
-        return choice.with_width_uncertainty(found, data.info.get("cutoff"), simulated or estimator.filters_columns)
+        return choice.with_width_uncertainty(
+            found, data.info.get("cutoff"), simulated or estimator.filters_columns
+        )
 
     def finished(fit: _Fit) -> _Model:
         choice, found = fit.choice, fit.found
         parameters = lifted(choice.base, found.beta, choice.robot)
         if not consistent:
-            return _Model(found, found.beta, parameters, found.covariance, found.of_log, list(fit.doubts), {})
+            return _Model(
+                found, found.beta, parameters, found.covariance, found.of_log, list(fit.doubts), {}
+            )
         own, weights = prior_parameters(choice.robot, prior, (robot, model)), list[dict[str, Any]]()
 
         def step(found: Solution) -> Step[_Model]:
-            chosen = weights[-1] if len(weights) > 1 else None  # the prior's weight is settled before the loads are
-            made, told, weight = consistent_model(choice.robot, choice.base, found, data, own, prior_kind, chosen)
+            chosen = (
+                weights[-1] if len(weights) > 1 else None
+            )  # the prior's weight is settled before the loads are
+            made, told, weight = consistent_model(
+                choice.robot, choice.base, found, data, own, prior_kind, chosen
+            )
             weights.append(weight)
             both = np.asarray(made.covariance), np.asarray(made.own_covariance)
-            return Step(_Model(found, made.beta, made.phi, *both, told, weight), made.phi, found.sigma)
+            return Step(
+                _Model(found, made.beta, made.phi, *both, told, weight), made.phi, found.sigma
+            )
 
         if choice.columns is None or choice.parameters is None:
             return step(found).made
         first = None if fit.doubts else step(found)
         known = choice.robot, choice.columns.motion, parameters
-        settled = settle(*known, lambda loaded: step(widened(choice, estimated(loaded, choice, data))), first)
+        settled = settle(
+            *known, lambda loaded: step(widened(choice, estimated(loaded, choice, data))), first
+        )
         return settled.made._replace(notices=[*settled.made.notices, *settled.doubts])
 
     fit = solved(data)
-    data, more, fit = _punctual(model, log, (data, more, fit), solved)
     made, doubts = finished(fit), tuple[Notice, ...]()
     bending = None if flexibility is None else Bending(flexibility, data, filled)
-    while bending is not None and bending.again(fit.choice.robot.with_parameters(made.parameters), fit.choice.base):
+    while bending is not None and bending.again(
+        fit.choice.robot.with_parameters(made.parameters), fit.choice.base
+    ):
         data = bending.data  # without the torque of joints that give way
         made = finished(fit := solved(data))
     if fit.choice.parameters is not None and fit.choice.columns is not None:
@@ -225,18 +315,26 @@ def identify(
         def without() -> tuple[tuple[_Fit, _Model], Robot, Samples, Array]:
             other = solved(data, load=False)
             model, columns = finished(other), other.choice.columns
-            return (other, model), other.choice.robot, motion if columns is None else columns.motion, model.parameters
+            return (
+                (other, model),
+                other.choice.robot,
+                motion if columns is None else columns.motion,
+                model.parameters,
+            )
 
         loaded = fit.choice.robot, fit.choice.base, made.found, made.parameters, motion
         instead, doubts = instead_of_load(*loaded, friction != AUTO, without)
         fit, made = instead or (fit, made)
     if bending is not None:
-        made = made._replace(found=bending.told(made.found), covariance=bending.widened(made.covariance))
+        made = made._replace(
+            found=bending.told(made.found), covariance=bending.widened(made.covariance)
+        )
     choice, (found, beta, parameters, covariance, of_log, bounds, weight) = fit.choice, made
     fitted = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot))
+    shown = choice.ready(fitted, data)
     notices += [*more, *about_robot_file(robot.notices), *choice.notices, *doubts, *found.notices]
-    notices += [*fit.late, *excitation.excitation_notices(fitted, choice.base, found)]
-    notices += differing(fitted, choice.base, choice.ready(fitted, data), found) if len(data.starts) > 1 else []
+    notices += [*fit.late, *excitation_notices(fitted, choice.base, found, shown)]
+    notices += differing(fitted, choice.base, shown, found) if len(data.starts) > 1 else []
     settings: dict[str, Any] = {"method": method, "samples": len(data)}
     if preparation := without_sketch(data.info):
         settings["preparation"] = preparation  # validation prepares raw recordings alike
@@ -244,16 +342,24 @@ def identify(
     settings |= {**choice.settings, **found.settings, **weight}
     known = prior_parameters(choice.robot, prior, (robot, model))
     notices += [*scale_notices(choice.robot, data, known), *bounds]
+    notices += joint_scale_notices(fitted, choice.base, shown, found)
     settings |= found.settings_of(beta, consistent) if isinstance(found, LogsSolution) else {}
-    notices += mass_notices(choice.robot, data, known, parameters) if consistent else []
+    if consistent and not any(notice.code == CAUSE.code for notice in notices):
+        notices += mass_notices(choice.robot, data, known, parameters)
     sigma = found.sigma if found.left is None else np.maximum(found.sigma, found.left(beta))
     low, choice = choice.robot.with_parameters(parameters), seen(choice, 0.0)
-    whole = replace(choice.robot.with_parameters(parameters), notices=())
+    whole = replace(
+        choice.robot.with_measured_torques(None).with_parameters(parameters), notices=()
+    )
     held_out = foretold(found, beta, covariance)
-    settings |= torque_scatter(data, low, whole, sigma, len(beta), friction_per is not None, held_out)
+    settings |= torque_scatter(
+        data, low, whole, sigma, len(beta), friction_per is not None, held_out
+    )
+    sigma = np.where(measured, sigma, np.inf)
     numbers = beta, covariance, sigma, method, consistent, found.condition, len(data)
     parts = found.covariance if consistent else None, of_log
-    return Estimate(whole, choice.base, *numbers, tuple(notices), settings, *parts, known_torque=own)
+    every = observing(choice.base, None)
+    return Estimate(whole, every, *numbers, tuple(notices), settings, *parts, known_torque=own)
 
 
 class _Fit(NamedTuple):
@@ -277,43 +383,6 @@ class _Model(NamedTuple):
     settings: dict[str, Any]
 
 
-_State: TypeAlias = tuple[AnyRecording, list[Notice], _Fit]
-
-
-def _punctual(robot: Robot, log: AnyRecording, first: _State, solved: Callable[[AnyRecording], _Fit]) -> _State:
-    """Return data, notices and the fit without the delay that fits show, where residuals are smaller without it."""
-    best, delay, least = first, 0.0, 0.0
-
-    def known(data: AnyRecording, fit: _Fit) -> tuple[Robot, BaseMap, Recording]:
-        fitted = fit.choice.robot.with_parameters(lifted(fit.choice.base, fit.found.beta, fit.choice.robot))
-        return fitted, fit.choice.base, cast(Recording, fit.choice.ready(fitted, data))
-
-    for _ in range(_ROUNDS):
-        data, late, fit = best[0], best[2].late, best[2]
-        if not late or late[-1].code == excitation.DELAY_REMOVED.code:  # none of logs on disk
-            break
-        rest, std = excitation.whole_delay(*known(data, fit), fit.found, late[-1].data["delay"])
-        moved = punctual(robot, log, first[0], delay + rest)
-        if moved is None:
-            break
-        again = solved(moved)
-        # judged where drives slide: at reversals other friction may have been found, which hides a delay. And as
-        # likelihood counts joints: with a delay and without one, the friction of one of them may be another
-        both = (first[0], first[2]), (moved, again)
-        noise = [excitation.sliding_noise(*known(*one), one[1].found.beta) for one in both]
-        fall = 1.0 - float(np.exp(np.mean(np.log(noise[1] / noise[0]))))
-        if not fall > least:
-            break
-        delay, least = delay + rest, fall
-        text = (
-            f"torques were {1e3 * abs(delay):.2g} ms {'late' if delay > 0 else 'early'} against positions (± "
-            f"{1e3 * std:.1g} ms) and were moved; residuals are {100 * fall:.2g} % smaller"
-        )
-        removed = excitation.DELAY_REMOVED(text, delay=delay, std=std, share=late[-1].data["share"], fall=fall)
-        best = moved, list(moved.notices), again._replace(late=[removed, *again.late])
-    return best
-
-
 def check_options(
     method: str = DEFAULT_METHOD,
     friction: Iterable[str] | str | None = DEFAULT_FRICTION,
@@ -321,60 +390,104 @@ def check_options(
     friction_per: str | None = None,
     flexibility: str | None = None,
 ) -> None:
-    """Raise where an option of :func:`identify` names what does not exist: asked before logs are read."""
-    optional = (("friction_per", friction_per, (None, *PER)), ("flexibility", flexibility, (None, *ENCODERS)))
-    for what, name, known in (("method", method, METHODS), ("prior_kind", prior_kind, DISTANCES), *optional):
+    """Raise where an option of :func:`identify` names what does not exist.
+
+    Asked before logs are read.
+    """
+    optional = (
+        ("friction_per", friction_per, (None, *PER)),
+        ("flexibility", flexibility, (None, *ENCODERS)),
+    )
+    for what, name, known in (
+        ("method", method, METHODS),
+        ("prior_kind", prior_kind, DISTANCES),
+        *optional,
+    ):
         if name not in known:
             raise UnknownName(what, name, tuple(one for one in known if one is not None))
     if friction is not None and not (isinstance(friction, str) and friction in (AUTO, OWN)):
         friction_symbols(friction)
 
 
+def require_partial_torques(
+    method: Method, flexibility: str | None, recording: AnyRecording
+) -> None:
+    """Raise where a fit needs the torques of all joints: the recording lacks some."""
+    if method.needs_all_torques or flexibility is not None:
+        names = [
+            repr(name)
+            for name, known in zip(recording.joint_names, torques_measured(recording))
+            if not known
+        ]
+        what = f"method {method.name!r}" if flexibility is None else "flexibility"
+        raise Unsupported(
+            f"{what} needs the torques of all joints; those of {', '.join(names)} are not "
+            'measured: use method "wls" for a stiff robot'
+        )
+
+
 def _terms(friction: Iterable[str] | str | None, base: BaseMap | None) -> Iterable[str] | str:
     """Return which drive terms are asked for: "auto", "own" or names."""
     if friction is None:
-        warnings.warn('friction=None is deprecated; say friction="own"', DeprecationWarning, stacklevel=6)
+        warnings.warn(
+            'friction=None is deprecated; say friction="own"', DeprecationWarning, stacklevel=6
+        )
         return OWN
     if base is None or friction != AUTO:
         return friction
     if friction is not DEFAULT_FRICTION:
-        raise MinidynError('base: with friction="auto" the parameters are chosen from the data; leave base out')
+        raise MinidynError(
+            'base: with friction="auto" the parameters are chosen from the data; leave base out'
+        )
     return OWN
 
 
 def ready_for(
     method: Method, robot: Robot, recording: AnyRecording, progress: Progress | None = None
 ) -> tuple[AnyRecording, list[Notice]]:
-    """Return a recording as a method reads it, in memory or piece by piece, and what a reader should know of that."""
+    """Return a recording as a method reads it, in memory or piece by piece, and what a reader
+    should know of that.
+    """
     if method.make_ready is not None:
         made = method.make_ready(robot, recording)
         return made, list(made.notices)
     on_disk, count = not isinstance(recording, Recording), len(recording)
     whole = on_disk and count <= method.streams_from and method.streams_from > 0
     found = ready(
-        robot, recording, purpose="identification", ddq=method.needs_acceleration, in_memory=whole, progress=progress
+        robot,
+        recording,
+        purpose="identification",
+        ddq=method.needs_acceleration,
+        in_memory=whole,
+        progress=progress,
     )
     notices = list(found.notices)
     if whole:
         text = f'method "{method.name}" reads the whole recording into memory ({count} samples)'
         notices.append(IN_MEMORY(text, method=method.name, samples=count))
     elif on_disk and method.streams_from > 0:
-        text = f'method "{method.name}" reads {count} samples piece by piece, filters start anew with each'
+        text = (
+            f'method "{method.name}" reads {count} samples piece by piece, filters start anew '
+            "with each"
+        )
         notices.append(PIECEWISE(text, method=method.name, samples=count))
     return found, notices
 
 
 def lifted(base: BaseMap, beta: Array, robot: Robot) -> Array:
-    """Return standard parameters with these base values, the regrouped ones as the robot knows them."""
+    """Return standard parameters with these base values, the regrouped ones as the robot knows
+    them.
+    """
     regrouped = robot.parameters[list(robot.layout.indices(base.regrouped))]
     return np.asarray(base.lift(beta, np.nan_to_num(regrouped)), dtype=float)
 
 
-AT_REST = look(
+AT_REST = warning(
     "identify.at_rest",
-    "The log holds poses at rest only: they identify the parameters of gravity, nothing of inertia and friction.",
-    "The estimate predicts torques at rest. Record motions to identify the rest. Approach each pose from both sides, "
-    "so that friction cancels in the mean.",
+    "The log holds poses at rest only: they identify the parameters of gravity, nothing of "
+    "inertia and friction.",
+    "The estimate predicts torques at rest. Record motions to identify the rest. Approach each "
+    "pose from both sides, so that friction cancels in the mean.",
 )
 
 _METHODS = ("wls", "ols", "irls")
@@ -390,31 +503,60 @@ def identify_poses(
 ) -> Estimate:
     """Return the parameters of gravity from poses at rest.
 
-    Standard parameters that poses do not show are those of the robot; NaN where it does not know them.
+    Standard parameters that poses do not show are those of the robot; NaN where it does not know
+    them.
 
     Implements: Lin1994 Theorem 4, identification of the gravity load.
     """
     if method.name not in _METHODS:
-        raise Unsupported(f'the log holds poses at rest only; method {method.name!r} needs motion: use "wls"')
-    model = robot.with_drives(False, ()) if base is None else base.robot.with_parameters(robot.parameters)
-    base = base_parameters(model, model="gravity") if base is None else base
+        raise Unsupported(
+            f'the log holds poses at rest only; method {method.name!r} needs motion: use "wls"'
+        )
+    model = (
+        robot.with_drives(False, ())
+        if base is None
+        else base.robot.with_parameters(robot.parameters)
+    )
+    model = model.with_measured_torques(robot.torques_measured)
+    base = (
+        fitted_base(model, "gravity") if base is None else observing(base, robot.torques_measured)
+    )
     if base.rank == 0:
-        raise MinidynError(f"the log holds poses at rest only, and gravity loads no joint of robot {robot.name!r}")
+        raise MinidynError(
+            f"the log holds poses at rest only, and gravity loads no joint of robot {robot.name!r}"
+        )
     if len(poses) * robot.n < 2 * base.rank:
         raise MinidynError(
-            f"{len(poses)} poses at rest are too few for {base.rank} parameters of gravity; record at least "
-            f"{2 * base.rank // robot.n + 1}, better ten times as many"
+            f"{len(poses)} poses at rest are too few for {base.rank} parameters of gravity; "
+            f"record at least {2 * base.rank // robot.n + 1}, better ten times as many"
         )
     found = method.solve(model, base, poses, options)
     text = (
-        f"the log holds {len(poses)} poses at rest: they identify the {base.rank} parameters of gravity; inertia and "
-        "friction are not identified"
+        f"the log holds {len(poses)} poses at rest: they identify the {base.rank} parameters of "
+        "gravity; inertia and friction are not identified"
     )
-    notices: list[Notice] = [*before, *poses.notices, AT_REST(text, poses=len(poses), rank=base.rank), *found.notices]
+    notices: list[Notice] = [
+        *before,
+        *poses.notices,
+        AT_REST(text, poses=len(poses), rank=base.rank),
+        *found.notices,
+    ]
     fitted = replace(model.with_parameters(_own(base, found.beta, model)), notices=())
+    fitted = fitted.with_measured_torques(None)
+    base = observing(base, None)
     settings = {"method": method.name, "model": "gravity", "samples": len(poses), **found.settings}
     numbers = found.beta, found.covariance, found.sigma
-    return Estimate(fitted, base, *numbers, method.name, False, found.condition, len(poses), tuple(notices), settings)
+    return Estimate(
+        fitted,
+        base,
+        *numbers,
+        method.name,
+        False,
+        found.condition,
+        len(poses),
+        tuple(notices),
+        settings,
+    )
 
 
 def _own(base: BaseMap, beta: Array, robot: Robot) -> Array:

@@ -1,18 +1,23 @@
-"""Estimation while the robot runs: recursive least squares on base parameters, as triangles that rows are turned into.
+"""Estimation while the robot runs.
 
-Rows need no accelerations. Over one period T the momentum W β changes by the torque, so that
+Recursive least squares on base parameters, as triangles that rows are turned into. Rows need no
+accelerations. Over one period T the momentum W β changes by the torque, so that
 
     D = (W(k+1) - W(k)) / T + mean(rest)   satisfies   D β = mean(tau),
 
-and both sides pass the same lag as the momentum observer's residual: exact in discrete time. Each joint keeps the
-triangular factor of its rows (square-root information); a sample is one row more for each, by orthogonal rotations,
-which loses no digits that normal equations would. Forgetting multiplies the factors by exp(-T / 2 memory).
+and both sides pass the same lag as the momentum observer's residual: exact in discrete time. Each
+joint keeps the triangular factor of its rows (square-root information); a sample is one row more
+for each, by orthogonal rotations, which loses no digits that normal equations would. Forgetting
+multiplies the factors by exp(-T / 2 memory).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,8 +28,10 @@ from minidyn.arrays import Array
 from minidyn.base.base_parameters import base_parameters
 from minidyn.control.controller import gain_vector, positive
 from minidyn.control.momentum_observer import momentum_observer, residual_noise
+from minidyn.control.sample_guard import RUNNING
+from minidyn.control.sample_status import Flags, SampleStatus
 from minidyn.dynamics.drives import friction_columns
-from minidyn.errors import MinidynError, ShapeError
+from minidyn.errors import MinidynError
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.graph.targets.native.kernel import compile_function
 from minidyn.identification.consistency.consistency import make_consistent
@@ -39,8 +46,12 @@ from minidyn.model.parameters import transform
 from minidyn.model.robot import Robot
 from minidyn.simulation.payload import Payload
 
-_BLOCK = 128  # samples that are turned into the triangles at once: the result is the same, the time less
-_LARGEST_LOAD = np.array([10.0] * 6 + [30.0] * 3 + [100.0])  # kg m², kg m, kg: so large that data always win
+_BLOCK = (
+    128  # samples that are turned into the triangles at once: the result is the same, the time less
+)
+_LARGEST_LOAD = np.array(
+    [10.0] * 6 + [30.0] * 3 + [100.0]
+)  # kg m², kg m, kg: so large that data always win
 
 
 @dataclass(frozen=True)
@@ -51,7 +62,8 @@ class Change:
         time: When external torque passed its threshold first, s from the first sample.
         joints: Names of the joints that showed it.
         load: The body that explains it best, on the last link, with its covariance.
-        probability: Of a misfit as large as the one that the load leaves, if it is a load: small for other contacts.
+        probability: Of a misfit as large as the one that the load leaves, if it is a load: small
+            for other contacts.
     """
 
     time: float
@@ -63,7 +75,8 @@ class Change:
 class Online:
     """Base parameters that follow the robot while it moves; :func:`online` makes it.
 
-    Unlike other values of this package it changes: `add` takes samples in, one a period. Everything else asks.
+    Unlike other values of this package it changes: `add` takes samples in, one a period. Everything
+    else asks.
 
     Attributes:
         model: The estimate that it began with: robot, base parameters, noise, prior.
@@ -72,7 +85,8 @@ class Online:
         memory: Time constant of forgetting, s; infinite: nothing is forgotten.
         friction_error: Share by which friction may have changed, where a load is found.
         confirm: Seconds that a change must last before it is one.
-        samples: How many were taken in.
+        samples: How many came, those that were held included.
+        status: Flags of :class:`minidyn.control.SampleStatus` of the last sample; 0: it was used.
     """
 
     def __init__(
@@ -85,64 +99,132 @@ class Online:
         friction_error: float,
         confirm: float,
         keep: float,
+        guarding: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        self.model, self.gain, self.period, self.memory, self.confirm = model, gain, period, memory, confirm
+        self.model, self.gain, self.period, self.memory, self.confirm = (
+            model,
+            gain,
+            period,
+            memory,
+            confirm,
+        )
         self._prior, self.friction_error = prior, friction_error
-        self.samples = 0
-        self._observer = momentum_observer(model, gain=gain, period=period, friction_error=friction_error)
-        self._columns, self.program = rows_program(model.robot, model.base, gain, period, self._observer.margins)
+        self.samples, self.status = 0, SampleStatus(0)
+        self._observer = momentum_observer(
+            model, gain=gain, period=period, friction_error=friction_error, **guarding
+        )
+        self._columns, self.program = rows_program(
+            model.robot, model.base, gain, period, self._observer.margins
+        )
         self._step = compile_function(self.program)
         edges = np.cumsum([0, *(len(own) for own in self._columns)])
         self._parts = [slice(a, b) for a, b in pairwise(edges.tolist())]
         self._entries = int(edges[-1])
         self._triangles = [Triangle(len(own) + 1) for own in self._columns]
         self._scale = noise_of(model, period)
-        self._block = np.empty((_BLOCK, self._entries + 2 * model.robot.n))  # rows, torques, what standstill hides
+        self._block = np.empty(
+            (_BLOCK, self._entries + 2 * model.robot.n)
+        )  # rows, torques, what standstill hides
         self._filled = 0
         self._kept: list[Array] = []  # blocks of rows of the last seconds
         self._keep = max(1, round(keep / period / _BLOCK))
         self._noise = residual_noise(model, gain)
-        self._watched: Array | None = None  # state of the observer
+        n = model.robot.n
+        self._watched = np.zeros(4 * n + self._observer.guard.size)  # state of the observer
         self._state: Array | None = None
         self._since = -1  # sample from which torque has been above its threshold without a pause
+        self._over = 0  # samples since
         self._passed: set[int] = set()
 
-    def add(self, q: ArrayLike, dq: ArrayLike, tau: ArrayLike) -> None:
-        """Take one sample in, each (n,), or several (N, n): positions, speeds, and torques held until the next one."""
+    def add(
+        self, q: ArrayLike, dq: ArrayLike, tau: ArrayLike, elapsed: ArrayLike | None = None
+    ) -> SampleStatus:
+        """Take one sample in, each (n,), or several (N, n).
+
+        Positions, speeds, and torques held until the next one. A sample that is not finite, beyond
+        its bounds or stuck adds no row and holds the state. Returns the flags of the sample, of
+        several those of all of them.
+
+        Args:
+            q: Positions.
+            dq: Speeds.
+            tau: Torques.
+            elapsed: Time since the sample before, s, (N,) for several; None: one period.
+        """
         if np.ndim(q) > 1:
-            for one in zip(*(np.asarray(array, dtype=float) for array in (q, dq, tau))):
-                self.add(*one)
-            return
-        if self._state is None or self._watched is None:
-            n = self.model.robot.n
-            if any(np.shape(array) != (n,) for array in (q, dq, tau)):
-                shapes = [np.shape(array) for array in (q, dq, tau)]
-                raise ShapeError(f"add: expected q, dq and tau of shape ({n},), got {shapes}")
-            self._state = self._begin(np.asarray(q, dtype=float), np.asarray(dq, dtype=float), tau)
-            self._watched = self._observer.begin(q, dq, tau)
-            self.samples = 1
-            return
-        self._state = self._step(self._state, q, dq, tau)
-        self._watched, torque, threshold = self._observer(self._watched, q, dq, tau)
-        self._block[self._filled] = self._state[: self._block.shape[1]]
-        self._filled += 1
+            arrays = [np.asarray(array, dtype=float) for array in (q, dq, tau)]
+            times = [None] * len(arrays[0]) if elapsed is None else np.asarray(elapsed).tolist()
+            flags = SampleStatus(0)
+            for position, speed, torque, seconds in zip(*arrays, times):
+                flags |= self.add(position, speed, torque, seconds)
+            return flags
+        begun = self._state is not None
+        self._watched, external, threshold, status = self._observer(
+            self._watched, q, dq, tau, elapsed
+        )
+        self.status = SampleStatus(int(status))
         self.samples += 1
-        over = np.abs(torque) > threshold
-        if over.any():
-            self._since = self.samples - 1 if self._since < 0 else self._since
-            self._passed.update(np.flatnonzero(over).tolist())
-        elif not self.changed:
-            self._since, self._passed = -1, set()
+        self._take(np.asarray(q, dtype=float), np.asarray(dq, dtype=float), tau)
+        if not begun:
+            return self.status
+        if not self.status:
+            self._compare(np.abs(external) > threshold)
         if self._filled == _BLOCK:
             self._flush()
+        return self.status
+
+    def _take(self, q: Array, dq: Array, tau: ArrayLike) -> None:
+        """Add the row of a sample; a sample that is held adds zeros, which only grow old."""
+        width = self._block.shape[1]
+        can_go_on = self._watched[self._phase] == RUNNING
+        if self._state is None:
+            self._state = self._begin(q, dq, tau) if can_go_on else None
+            return
+        if not self.status:
+            self._state = self._step(self._state, q, dq, tau)
+            self._block[self._filled] = self._state[:width]
+        else:
+            if can_go_on:  # the lag is held and goes on from this sample
+                self._state = np.concatenate(
+                    [self._state[:width], self._step(self._state, q, dq, tau)[width:]]
+                )
+            self._block[self._filled] = 0.0
+        self._filled += 1
+
+    def _compare(self, over: Flags) -> None:
+        """Note whether external torques are above their thresholds (n,)."""
+        if over.any():
+            self._since = self.samples - 1 if self._since < 0 else self._since
+            self._over += 1
+            self._passed.update(np.flatnonzero(over).tolist())
+        elif not self.changed:
+            self._since, self._over, self._passed = -1, 0, set()
+
+    @property
+    def _phase(self) -> int:
+        """Where the state of the observer says whether the last sample can be gone on from."""
+        return 13 * self.model.robot.n
+
+    @property
+    def held(self) -> int:
+        """Samples that could not be used."""
+        return int(self._watched[-1])
+
+    @property
+    def watching(self) -> bool:
+        """Whether samples can be used; False after the watchdog's time without one: an alarm."""
+        return not self.status & SampleStatus.NOT_WATCHING
 
     @property
     def changed(self) -> bool:
         """Whether external torque has stayed above its threshold for `confirm` seconds."""
-        return self._since >= 0 and (self.samples - self._since) * self.period >= self.confirm
+        return self._since >= 0 and self._over * self.period >= self.confirm
 
     def _begin(self, q: Array, dq: Array, tau: ArrayLike) -> Array:
-        """Return the state after the first sample: its rows are those of an empty past and are not taken in."""
+        """Return the state after the first sample.
+
+        Its rows are those of an empty past and are not taken in.
+        """
         moved = self._step(np.zeros(self.program.arguments[0].size), q, dq, tau)
         n, m = self.model.robot.n, self._entries
         moved[: m + n] = 0.0
@@ -172,7 +254,10 @@ class Online:
         return Triangles(self._columns, len(self.model.beta), factors, max(1, self.samples - 1))
 
     def weighted(self, prior: bool | None = None) -> tuple[Array, Array, float]:
-        """Return (R (b, b), z (b,), rest): ‖R beta - z‖² + rest is the misfit in noise variances, prior included."""
+        """Return (R (b, b), z (b,), rest).
+
+        ‖R beta - z‖² + rest is the misfit in noise variances, prior included.
+        """
         F = self.triangles.together(self._scale)
         if not (self._prior if prior is None else prior):
             return stacked([F])
@@ -184,7 +269,9 @@ class Online:
         """The base parameters (b,) as they are known now."""
         R, z, _ = self.weighted()
         if not np.all(np.abs(np.diag(R)) > 1e-12 * np.abs(R).max(initial=0.0)):
-            raise MinidynError("online: the motion does not determine all base parameters yet; begin with a prior")
+            raise MinidynError(
+                "online: the motion does not determine all base parameters yet; begin with a prior"
+            )
         return np.asarray(solve_triangular(R, z), dtype=float)
 
     @property
@@ -194,13 +281,18 @@ class Online:
         return np.asarray(inverse @ inverse.T)
 
     def estimate(self, consistent: bool = False) -> Estimate:
-        """Return the model as it is known now; physically consistent where asked, which takes some milliseconds."""
+        """Return the model as it is known now.
+
+        Physically consistent where asked, which takes some milliseconds.
+        """
         beta, covariance = self.beta, self.covariance
         robot, base = self.model.robot, self.model.base
         phi = lifted(base, beta, robot)
         if consistent:
             R, z, rest = self.weighted()
-            made = make_consistent(robot, base, R, z, prior=robot.parameters, rss=rest, covariance=covariance)
+            made = make_consistent(
+                robot, base, R, z, prior=robot.parameters, rss=rest, covariance=covariance
+            )
             beta, phi, covariance = made.beta, made.phi, np.asarray(made.covariance)
         settings = {**self.model.settings, "online_samples": self.samples}
         return replace(
@@ -231,6 +323,7 @@ class Online:
         rows, first = self._recent()
         begin = since if since is not None else self._since if self._since >= 0 else first
         rows = rows[max(0, begin - first) :]
+        rows = rows[rows.any(axis=1)]  # those of samples that were held are zero
         # the lag holds what was before: without what is left of it, it begins anew here
         joints = [
             *(j for j, part in enumerate(self._parts) for _ in range(part.stop - part.start)),
@@ -239,21 +332,31 @@ class Online:
         fade = np.exp(-self.gain[joints] * self.period * np.arange(len(rows))[:, None])
         rows, hidden = rows[:, : len(joints)], rows[1:, len(joints) :]
         own = (rows - fade * rows[:1])[1:]
-        doubt = np.sqrt(1.0 + (hidden / self._noise) ** 2)  # friction of a joint about to reverse is not known
+        doubt = np.sqrt(
+            1.0 + (hidden / self._noise) ** 2
+        )  # friction of a joint about to reverse is not known
         model = self.model
         if len(own) < 10:
-            raise MinidynError(f"online: {len(own)} samples since the change are too few for a load")
+            raise MinidynError(
+                f"online: {len(own)} samples since the change are too few for a load"
+            )
         carrier, steps = model.robot.find_frame(link)
         if carrier < 0:
             raise MinidynError(f"online: {link!r} is fixed to the base; name a moving link")
-        ten = model.base.matrix[:, model.robot.layout.links[carrier]] @ transform(np.eye(10), matrix_of(steps)).T
+        ten = (
+            model.base.matrix[:, model.robot.layout.links[carrier]]
+            @ transform(np.eye(10), matrix_of(steps)).T
+        )
         root, b = spread_root(model, self.friction_error), len(model.beta)
         blocks = [np.column_stack([np.eye(b + 10), np.zeros(b + 10)])]
         unknowns = np.column_stack([root, ten * _LARGEST_LOAD])
         for joint, (part, columns) in enumerate(zip(self._parts, self._columns)):
             X, at = own[:, part], list(columns)
             left = own[:, self._entries + joint] - X @ model.beta[at]
-            blocks.append(np.column_stack([X @ unknowns[at], left]) / (self._scale[joint] * doubt[:, joint, None]))
+            blocks.append(
+                np.column_stack([X @ unknowns[at], left])
+                / (self._scale[joint] * doubt[:, joint, None])
+            )
         R, z, rest = stacked(blocks)
         corner = R[b:, b:]
         x = solve_triangular(corner, z[b:])
@@ -261,7 +364,8 @@ class Online:
         found, spread = _LARGEST_LOAD * x, inverse @ inverse.T
         body = nearest_body(found, spread) if found[9] > 0 else found
         settings = {"samples": len(own), "unconstrained": found.tolist()}
-        # rows behind a lag repeat each other: independent ones are as far apart as noise is correlated
+        # rows behind a lag repeat each other: independent ones are as far apart as noise is
+        # correlated
         independent = len(own) * model.robot.n * float(np.mean((model.sigma / self._scale) ** 2))
         return Payload(0.0, body, None, link, spread, (), settings), rest, independent
 
@@ -281,16 +385,22 @@ class Online:
         return rows, self.samples - len(rows)
 
     def source(self, target: str = "c") -> str:
-        """Return the step as C99: the rows of a sample, and the update of the factors that they are turned into.
+        """Return the step as C99.
 
-        Solve with the factors, each divided by its joint's noise, as `Online.triangles` has them.
+        The rows of a sample, which is checked as in `add`, and the update of the factors that they
+        are turned into, where a sample that was held adds nothing. Solve with
+        the factors, each divided by its joint's noise, as `Online.triangles` has them.
         """
         if target != "c":
             raise MinidynError(f'online: code is printed as "c", got {target!r}')
-        return rows_source(self.model.robot, self.program, [len(own) for own in self._columns])
+        counts = [len(own) for own in self._columns]
+        return rows_source(self.model.robot, self.program, counts, self._observer.guard)
 
     def __repr__(self) -> str:
-        return f"Online({self.samples} samples of {self.model.robot.name!r}, {len(self.model.beta)} base parameters)"
+        return (
+            f"Online({self.samples} samples of {self.model.robot.name!r}, {len(self.model.beta)} "
+            "base parameters)"
+        )
 
 
 def online(
@@ -304,35 +414,49 @@ def online(
     friction_error: float = 0.1,
     confirm: float = 0.1,
     keep: float = 5.0,
+    bounds: Mapping[str, ArrayLike] | None = None,
+    frozen: float = 0.2,
+    watchdog: float = 0.05,
 ) -> Online:
     """Return an estimator that follows the robot sample by sample, without accelerations.
 
     Args:
-        model: An estimate: its noise, and its values and covariance as prior. Or a robot (its name or path), with
-            `sigma` and a number for `prior`.
+        model: An estimate: its noise, and its values and covariance as prior. Or a robot (its name
+            or path), with `sigma` and a number for `prior`.
         gain: Pole of the lag that rows and torques pass, 1/s; a number or one for each joint.
         period: Of the samples, s.
-        memory: Time constant of forgetting, s; None: nothing is forgotten, and the result is that of all samples.
-        prior: Whether the estimate's values and covariance count; for a robot, the share by which its own values may
-            be off (0.3 is thirty percent of each, at least of a typical one).
+        memory: Time constant of forgetting, s; None: nothing is forgotten, and the result is that
+            of all samples.
+        prior: Whether the estimate's values and covariance count; for a robot, the share by which
+            its own values may be off (0.3 is thirty percent of each, at least of a typical one).
         sigma: Noise of torques (n,), N m or N, of independent samples; None: from the estimate.
-        friction_error: Share by which friction may have changed since, as for :func:`momentum_observer`: it widens
-            thresholds and the deviations of a load.
+        friction_error: Share by which friction may have changed since, as for
+            :func:`momentum_observer`: it widens thresholds and the deviations of a load.
         confirm: Seconds that external torque must stay above its threshold before a change is one.
         keep: Seconds of rows that are kept, of which a load is found.
+        bounds: Of values that a sample may have, as for :func:`momentum_observer`.
+        frozen: Seconds that a signal may repeat itself while its joint moves.
+        watchdog: Seconds without a usable sample after which `watching` is False.
     """
-    known = model if isinstance(model, Estimate) else _from_robot(as_robot(model), prior, sigma, period)
+    known = (
+        model if isinstance(model, Estimate) else _from_robot(as_robot(model), prior, sigma, period)
+    )
     if isinstance(model, Estimate) and sigma is not None:
         known = replace(
-            model, sigma=gain_vector("sigma", sigma, model.robot.n), settings={"block_seconds": 10 * period}
+            model,
+            sigma=gain_vector("sigma", sigma, model.robot.n),
+            settings={"block_seconds": 10 * period},
         )
     K, length = gain_vector("gain", gain, known.robot.n), positive("period", period)
     fading = np.inf if memory is None else positive("memory", memory)
     times = positive("confirm", confirm), positive("keep", keep)
-    return Online(known, K, length, fading, bool(prior), float(friction_error), *times)
+    guarding = {"bounds": bounds, "frozen": frozen, "watchdog": watchdog}
+    return Online(known, K, length, fading, bool(prior), float(friction_error), *times, guarding)
 
 
-def _from_robot(robot: Robot, prior: bool | float, sigma: ArrayLike | None, period: float) -> Estimate:
+def _from_robot(
+    robot: Robot, prior: bool | float, sigma: ArrayLike | None, period: float
+) -> Estimate:
     """Return a robot's own values as an estimate, off by some share of each."""
     if sigma is None:
         raise MinidynError("online: a robot has no noise of its own: give sigma=, or an estimate")
@@ -346,13 +470,15 @@ def _from_robot(robot: Robot, prior: bool | float, sigma: ArrayLike | None, peri
     spread = share * np.maximum(np.abs(beta), [max(float(typical[kind]), 1e-3) for kind in kinds])
     noise = gain_vector("sigma", sigma, robot.n)
     settings = {"block_seconds": 10 * period}
-    return Estimate(robot, base, beta, np.diag(spread**2), noise, "prior", False, 1.0, 0, (), settings)
+    return Estimate(
+        robot, base, beta, np.diag(spread**2), noise, "prior", False, 1.0, 0, (), settings
+    )
 
 
 def spread_root(model: Estimate, friction_error: float = 0.0) -> Array:
-    """Return a square root (b, b) of the covariance of the model's base parameters; open ones are off by their size.
+    """Return a square root (b, b) of the covariance of the model's base parameters.
 
-    Friction may have changed by a share beside.
+    Open ones are off by their size. Friction may have changed by a share beside.
     """
     covariance = np.array(model.covariance)
     friction = model.base.matrix[:, friction_columns(model.robot)].any(axis=1)
@@ -362,13 +488,16 @@ def spread_root(model: Estimate, friction_error: float = 0.0) -> Array:
     covariance[loose, loose] = np.maximum(np.abs(model.beta[loose]), 1.0) ** 2
     deviation = np.maximum(np.sqrt(np.diag(covariance)), 1e-12)
     values, vectors = np.linalg.eigh(covariance / np.outer(deviation, deviation))
-    return np.asarray(deviation[:, None] * vectors * np.sqrt(np.maximum(values, 1e-14 * values[-1])) @ vectors.T)
+    return np.asarray(
+        deviation[:, None] * vectors * np.sqrt(np.maximum(values, 1e-14 * values[-1])) @ vectors.T
+    )
 
 
 def noise_of(model: Estimate, period: float) -> Array:
-    """Return what rows of each joint are divided by (n,): noise, grown by the samples that repeat each other.
+    """Return what rows of each joint are divided by (n,).
 
-    Noise with correlation time θ has the density σ² θ: rows every T seconds, lagged or not, count as θ / T repeats.
+    Noise, grown by the samples that repeat each other. Noise with correlation time θ has the
+    density σ² θ: rows every T seconds, lagged or not, count as θ / T repeats.
     """
     blocks = float(model.settings.get("block_seconds") or 0.0)  # ten times the correlation time
     return np.asarray(np.maximum(model.sigma, 1e-12) * np.sqrt(max(1.0, 0.1 * blocks / period)))

@@ -1,10 +1,12 @@
-"""Joints under PD control with dry friction, simulated with exact derivatives by all that is not known of them.
+"""Joints under PD control with dry friction, simulated with exact derivatives by all that is not
+known of them.
 
     M(q) ddq + h(q, dq) + Ia ddq + Fv dq + Fc sign(dq) + Fo = kp (q_d(t - delay) - q) - kd dq
 
-Sensitivities S = ∂(q, dq)/∂θ go through the same Runge-Kutta steps as the state, with derivatives of inverse dynamics
-from the graph: M dS̈ = ∂τ - ∂ID. Friction is dry: a joint that stops sticks until more than Fc pulls at it. Steps end
-where a joint stops or breaks away, and there sensitivities jump by (f₋ - f₊) ∂t/∂θ, so that they stay exact.
+Sensitivities S = ∂(q, dq)/∂θ go through the same Runge-Kutta steps as the state, with derivatives
+of inverse dynamics from the graph: M dS̈ = ∂τ - ∂ID. Friction is dry: a joint that stops sticks
+until more than Fc pulls at it. Steps end where a joint stops or breaks away, and there
+sensitivities jump by (f₋ - f₊) ∂t/∂θ, so that they stay exact.
 """
 
 from __future__ import annotations
@@ -31,12 +33,19 @@ _SHORT = 1e-13  # share of the time: steps that are shorter are none
 class ServoLoop:
     """A robot whose joints follow commands (N, n), given at times (N,), from its sample `first` on.
 
-    Unknowns θ are armature, viscous and Coulomb friction, bias and kp of all joints, and the delay (5n + 1,); then
-    positions and speeds of the beginning (2n,).
+    Unknowns θ are armature, viscous and Coulomb friction, bias and kp of all joints, and the delay
+    (5n + 1,); then positions and speeds of the beginning (2n,).
     """
 
     def __init__(
-        self, robot: Robot, t: Array, command: Array, kd: Array, *, first: int = 0, held: bool = False
+        self,
+        robot: Robot,
+        t: Array,
+        command: Array,
+        kd: Array,
+        *,
+        first: int = 0,
+        held: bool = False,
     ) -> None:
         self.n, self.kd, self.held = robot.n, kd, held
         phi = without_unknowns(robot, "inverse_dynamics", robot.parameters)
@@ -59,15 +68,22 @@ class ServoLoop:
         self.parts = max(self.parts, parts)
 
     def commanded(self, t: float) -> tuple[Array, Array]:
-        """Return the command (n,) of a time, and its rate: a cubic spline, or steps where commands are held."""
-        k = min(max(bisect_right(self.time_list, t) - 1, 0), len(self.time_list) - 1 - (not self.held))
+        """Return the command (n,) of a time, and its rate.
+
+        A cubic spline, or steps where commands are held.
+        """
+        k = min(
+            max(bisect_right(self.time_list, t) - 1, 0), len(self.time_list) - 1 - (not self.held)
+        )
         if self.pieces is None or t < self.time_list[0]:
             return self.command[k], np.zeros(self.n)
         x, (c3, c2, c1, c0) = t - self.time_list[k], self.pieces[k]
         return ((c3 * x + c2) * x + c1) * x + c0, (3.0 * c3 * x + 2.0 * c2) * x + c1
 
     def simulated(self, theta: Array, first: Array) -> tuple[Array, Array]:
-        """Return positions (N, n) of the closed loop, and their derivatives (N, n, 5n + 1 + 2n) by all unknowns."""
+        """Return positions (N, n) of the closed loop, and their derivatives (N, n, 5n + 1 + 2n) by
+        all unknowns.
+        """
         n, late = self.n, float(theta[-1])
         p = 5 * n + 1 + 2 * n
         S = np.zeros((2 * n, p))
@@ -82,7 +98,9 @@ class ServoLoop:
         changes = self.times + late if self.held else np.zeros(0)
         for k, (begin, end) in enumerate(pairwise(self.t.tolist())):
             stops = changes[(changes > begin) & (changes <= end)].tolist()
-            edges = np.append(begin + (end - begin) / self.parts * np.arange(self.parts), end).tolist()
+            edges = np.append(
+                begin + (end - begin) / self.parts * np.arange(self.parts), end
+            ).tolist()
             for stop in sorted({*edges[1:], *stops}):
                 walk.go(begin, stop)
                 begin = stop
@@ -95,7 +113,10 @@ class ServoLoop:
 
 
 class _Walk:
-    """The loop on its way: state, direction of each joint's friction (0: it sticks), and sensitivities S (2n, p)."""
+    """The loop on its way.
+
+    State, direction of each joint's friction (0: it sticks), and sensitivities S (2n, p).
+    """
 
     def __init__(self, loop: ServoLoop, theta: Array, q: Array, v: Array, S: Array) -> None:
         self.loop, self.n, self.late = loop, loop.n, float(theta[-1])
@@ -106,7 +127,9 @@ class _Walk:
         self.none = np.zeros(loop.n)
 
     def stage(self, q: Array, v: Array, commands: tuple[Array, Array]) -> _Stage:
-        """Return accelerations, of joints that stick zero, and the torque that their friction must hold."""
+        """Return accelerations, of joints that stick zero, and the torque that their friction must
+        hold.
+        """
         A = self.loop.inertia(q)
         A[self.loop.own, self.loop.own] += self.Ia
         drive = self.kp * (commands[0] - q) - (self.loop.kd + self.Fv) * v - self.Fo
@@ -122,7 +145,10 @@ class _Walk:
         return _Stage(q, v, a, W, np.where(stuck, torque - A @ a, 0.0), commands)
 
     def stages(self, begin: float, end: float, one: _Stage) -> list[_Stage]:
-        """Return the four stages of a Runge-Kutta step and the one at its end; commands are those of their times."""
+        """Return the four stages of a Runge-Kutta step and the one at its end.
+
+        Commands are those of their times.
+        """
         h, q, v = end - begin, one.q, one.v
         between, after = self.commands, self.commands
         if not self.loop.held:
@@ -135,14 +161,19 @@ class _Walk:
         return [one, two, three, four, self.stage(q, v, after)]
 
     def room(self, at: _Stage) -> Array:
-        """Return how far each joint is from stopping (speed) or from breaking away (torque); negative: it is past."""
+        """Return how far each joint is from stopping (speed) or from breaking away (torque).
+
+        Negative: it is past.
+        """
         return np.where(self.sign == 0.0, self.Fc - np.abs(at.held), self.sign * at.v)
 
     def settle(self) -> _Stage:
         """Let go joints that friction cannot hold; return what follows."""
         for _ in range(self.n + 1):
             now = self.stage(self.q, self.v, self.commands)
-            excess = np.where(self.sign == 0.0, np.abs(now.held) - self.Fc * (1.0 + 1e-12) - 1e-15, -1.0)
+            excess = np.where(
+                self.sign == 0.0, np.abs(now.held) - self.Fc * (1.0 + 1e-12) - 1e-15, -1.0
+            )
             if excess.max() <= 0.0:
                 break
             j = int(np.argmax(excess))
@@ -157,7 +188,10 @@ class _Walk:
             if not self.room(made[-1]).min() < 0.0:
                 break
             low, high, reached, tried = begin, end, made, end
-            above, below = max(float(self.room(self.now).min()), 0.0), float(self.room(made[-1]).min())
+            above, below = (
+                max(float(self.room(self.now).min()), 0.0),
+                float(self.room(made[-1]).min()),
+            )
             for turn in range(60):
                 if high - low <= _SHORT * max(1.0, abs(high)):
                     break
@@ -177,7 +211,10 @@ class _Walk:
         self.taken(made, end - begin)
 
     def event(self, before: _Stage) -> None:
-        """Change the directions of friction of joints that are past; sensitivities jump, for its time depends on θ."""
+        """Change the directions of friction of joints that are past.
+
+        Sensitivities jump, for its time depends on θ.
+        """
         past = self.room(before) < 0.0
         stopped = np.flatnonzero(past & (self.sign != 0.0))
         self.sign = np.where(past & (self.sign == 0.0), np.sign(before.held), self.sign)
@@ -215,7 +252,9 @@ class _Walk:
         by_v[loop.own, loop.own] += loop.kd + self.Fv
         right = -(by_q @ S[:n]) - by_v @ S[n:]
         u, du = at.commands
-        right[loop.rows, loop.columns] += np.concatenate([-at.a, -at.v, -self.sign, loop.minus, u - at.q])
+        right[loop.rows, loop.columns] += np.concatenate(
+            [-at.a, -at.v, -self.sign, loop.minus, u - at.q]
+        )
         right[:, 5 * n] -= self.kp * du
         return np.concatenate([S[n:], at.W @ right])
 

@@ -1,13 +1,14 @@
-"""What is behind a force sensor: its bias, how it is mounted, and ten inertial parameters of the tool.
+"""What is behind a force sensor.
 
-In the sensor's own axes, with a the acceleration of its origin less gravity, the sensor gives the tool
+Its bias, how it is mounted, and ten inertial parameters of the tool. In the sensor's own axes, with
+a the acceleration of its origin less gravity, the sensor gives the tool
 
     f = m a + α × h + ω × (ω × h),    n = I α + ω × I ω + h × a,    h = m c,
 
-and reports w = s (f, n) + bias with s = -1 where it reads the tool's weight (downwards) and +1 where it reads what
-holds it. The robot's file gives a, ω and α in the axes of the link; the sensor is turned against them by the mounting
-R. The model is linear but for R, which Gauss-Newton finds together with the rest, from a start by singular values:
-forces at rest are -s m Rᵀ g + bias.
+and reports w = s (f, n) + bias with s = -1 where it reads the tool's weight (downwards) and +1
+where it reads what holds it. The robot's file gives a, ω and α in the axes of the link; the sensor
+is turned against them by the mounting R. The model is linear but for R, which Gauss-Newton finds
+together with the rest, from a start by singular values: forces at rest are -s m Rᵀ g + bias.
 """
 
 from __future__ import annotations
@@ -36,29 +37,43 @@ from minidyn.identification.payload.payload import identify_payload, nearest_bod
 from minidyn.identification.rows.pieces import stacked
 from minidyn.model.parameters import tensor, transform
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, act, look, notices_json
-from minidyn.recording.ready import RecordingLike, as_recording, in_robot_order, ready, resting_poses
+from minidyn.notices import Notice, error, notices_json, warning
+from minidyn.recording.ready import (
+    RecordingLike,
+    as_recording,
+    in_robot_order,
+    ready,
+    resting_poses,
+    with_logged_joints,
+)
 from minidyn.recording.recording import WRENCH, Recording
 from minidyn.simulation.payload import Payload
 
-MOUNTING_OPEN = look(
+MOUNTING_OPEN = warning(
     "tool.mounting_open",
-    "The poses do not show how the sensor is turned against its link; it is taken to be aligned with it.",
+    "The poses do not show how the sensor is turned against its link; it is taken to be aligned "
+    "with it.",
     "Turn the sensor so that gravity acts along all of its axes, or give the mounting.",
 )
-SIGN = look(
+SIGN = warning(
     "tool.sign",
-    "The sensor reports what holds the tool, not the tool's weight: forces point up where gravity points down.",
+    "The sensor reports what holds the tool, not the tool's weight: forces point up where gravity "
+    "points down.",
     "Check the sign convention of whoever uses the forces.",
 )
-LOOSE_MASS = look("tool.loose_mass", "The mass of the tool is only known roughly.", "Record more orientations.")
-NEGATIVE = act(
+LOOSE_MASS = warning(
+    "tool.loose_mass", "The mass of the tool is only known roughly.", "Record more orientations."
+)
+NEGATIVE = error(
     "tool.no_body",
-    "The mass is not above zero within its deviation: nothing heavy is behind the sensor, or the log does not show it.",
+    "The mass is not above zero within its deviation: nothing heavy is behind the sensor, or the "
+    "log does not show it.",
     "Check columns and units of the wrench, and that the log has several orientations.",
 )
 
-_UNIT = np.array([1.0] * 6 + [10.0] * 3 + [100.0])  # kg m², kg m, kg: a prior so wide that data always win
+_UNIT = np.array(
+    [1.0] * 6 + [10.0] * 3 + [100.0]
+)  # kg m², kg m, kg: a prior so wide that data always win
 _SIX = np.array([tensor(unit) for unit in np.eye(6)])  # the tensors of unit XX ... ZZ (6, 3, 3)
 _GRAVITY = np.array([0.0, 0.0, -9.80665])
 _STEPS = 30
@@ -72,11 +87,13 @@ class Tool:
     """What a force sensor carries, and the sensor itself.
 
     Attributes:
-        load: Ten parameters in the sensor's frame with their covariance, physically consistent, on the link.
+        load: Ten parameters in the sensor's frame with their covariance, physically consistent, on
+            the link.
         bias: What the sensor reads without any load (6,): N, then N m.
         bias_std: Its standard deviations (6,).
         mounting: Axes of the sensor in those of the link (3, 3): v_link = mounting @ v_sensor.
-        mounting_std: Standard deviation of the mounting about each of the sensor's axes (3,), rad; zero where given.
+        mounting_std: Standard deviation of the mounting about each of the sensor's axes (3,), rad;
+            zero where given.
         sign: -1 where the sensor reads the tool's weight, +1 where it reads what holds it.
         noise: Standard deviation of each channel (6,).
         robot: Whose link carries it; None: poses were given.
@@ -116,9 +133,10 @@ class Tool:
         return self.load.std or {}
 
     def program(self) -> Function:
-        """Return the recorded compensation: (q, wrench) -> external wrench, without bias and the tool's weight.
+        """Return the recorded compensation.
 
-        Without a robot its first argument is the direction of gravity in the sensor's axes (3,), m/s².
+        (q, wrench) -> external wrench, without bias and the tool's weight. Without a robot its
+        first argument is the direction of gravity in the sensor's axes (3,), m/s².
         """
         graph = Graph()
         if self.robot is None:
@@ -127,7 +145,10 @@ class Tool:
             q = list(graph.inputs("q", self.robot.n))
             T = build(self.robot, "forward_kinematics", {"q": q}, link=self.load.link)
             axes = self.mounting.T  # from the link's axes to the sensor's
-            g = [sum((T[i][k] * float(self.robot.gravity[i]) for i in range(3)), 0.0) for k in range(3)]
+            g = [
+                sum((T[i][k] * float(self.robot.gravity[i]) for i in range(3)), 0.0)
+                for k in range(3)
+            ]
             down = [sum((float(axes[k, i]) * g[i] for i in range(3)), 0.0) for k in range(3)]
         w = list(graph.inputs("wrench", 6))
         ten = self.load.ten
@@ -138,13 +159,19 @@ class Tool:
         return graph.function("compensated_wrench", {"external": external})
 
     def source(self, target: str = "c") -> str:
-        """Return the compensation as self-contained code, see `program`; "c", "h", "python" or "jax"."""
+        """Return the compensation as self-contained code, see `program`.
+
+        "c", "h", "python" or "jax".
+        """
         if self.robot is None:
             raise MinidynError("tool: code is printed for a robot; identify the tool with one")
         return function_source(self.robot, self.program(), target)
 
     def compensate(self, recording: RecordingLike) -> Array:
-        """Return the wrench (N, 6) of contacts along a slow log: without bias and the tool's weight."""
+        """Return the wrench (N, 6) of contacts along a slow log.
+
+        Without bias and the tool's weight.
+        """
         log = _log_of(recording, self.robot)
         first = log.q if self.robot is not None else -_oriented(log) @ self.mounting
         return np.asarray(evaluate(self.program(), first, log.telemetry[WRENCH]))
@@ -161,7 +188,9 @@ class Tool:
         names = ("force x", "force y", "force z", "moment x", "moment y", "moment z")
         units = ["N"] * 3 + ["N m"] * 3
         rows = zip(names, self.bias, self.bias_std, units)
-        lines = [f"| bias {name} | {value:.5g} | {std:.2g} | {unit} |" for name, value, std, unit in rows]
+        lines = [
+            f"| bias {name} | {value:.5g} | {std:.2g} | {unit} |" for name, value, std, unit in rows
+        ]
         turn = Rotation.from_matrix(self.mounting).as_rotvec(degrees=True)
         for axis, angle, std in zip("xyz", turn, np.degrees(self.mounting_std)):
             lines.append(f"| mounting, turn about {axis} | {angle:.4g} | {std:.2g} | deg |")
@@ -169,7 +198,10 @@ class Tool:
 
     def __repr__(self) -> str:
         place = " ".join(f"{value:.4g}" for value in self.com)
-        return f"Tool(mass {self.mass:.4g} ± {self.std['mass']:.2g} kg, com [{place}] m in the sensor's frame)"
+        return (
+            f"Tool(mass {self.mass:.4g} ± {self.std['mass']:.2g} kg, com [{place}] m in the "
+            "sensor's frame)"
+        )
 
 
 def identify_tool(
@@ -181,17 +213,22 @@ def identify_tool(
     mounting: ArrayLike | None = None,
     static: bool = False,
 ) -> Tool:
-    """Return what is behind a force sensor, from static poses or motion, and the sensor's bias and mounting.
+    """Return what is behind a force sensor, from static poses or motion, and the sensor's bias and
+    mounting.
 
     Args:
-        recording: A log with telemetry "wrench" (N, 6), or its path: forces, N, then moments, N m, sensor's axes.
-            Raw logs are prepared, forces low-passed like positions; poses at rest are averaged.
-        robot: The robot whose link carries the sensor. An estimate of it (without the tool) also uses the joint torques
-            of the log. None: the log has telemetry "orientation" (N, 4), quaternions (x, y, z, w) of that link at rest.
+        recording: A log with telemetry "wrench" (N, 6), or its path: forces, N, then moments, N m,
+            sensor's axes. Raw logs are prepared, forces low-passed like positions; poses at rest
+            are averaged.
+        robot: The robot whose link carries the sensor. An estimate of it (without the tool) also
+            uses the joint torques of the log. None: the log has telemetry "orientation" (N, 4),
+            quaternions (x, y, z, w) of that link at rest.
         link: Link or frame that carries the sensor; None: the last link.
         position: Of the sensor's origin in that link's frame (3,), m.
-        mounting: Axes of the sensor in those of the link (3, 3), where they are known; None: they are found.
-        static: Whether every sample is a pose at rest, as in a table of poses; else poses are held for some samples.
+        mounting: Axes of the sensor in those of the link (3, 3), where they are known; None: they
+            are found.
+        static: Whether every sample is a pose at rest, as in a table of poses; else poses are held
+            for some samples.
 
     Raises:
         MinidynError: There is no wrench, or too few samples.
@@ -200,16 +237,25 @@ def identify_tool(
     place = np.asarray(position, dtype=float)
     if place.shape != (3,):
         raise ShapeError(f"position: expected shape (3,), got {place.shape}")
+    recording = as_recording(recording, own)
+    if own is not None and not isinstance(robot, Estimate):
+        own = with_logged_joints(own, recording)
     log = _log_of(recording, own)
     if own is None:
         a = _oriented(log)
-        states, w, starts = (a, np.zeros_like(a), np.zeros_like(a)), log.telemetry[WRENCH], log.starts
+        states, w, starts = (
+            (a, np.zeros_like(a), np.zeros_like(a)),
+            log.telemetry[WRENCH],
+            log.starts,
+        )
     else:
         made, w = _prepared(own, log, static)
         states = frame_motion(own, made.q, np.asarray(made.dq), np.asarray(made.ddq), link, place)
         starts = made.starts
     if len(w) < 6:
-        raise MinidynError(f"identify_tool: {len(w)} samples are too few; record at least six poses, better twenty")
+        raise MinidynError(
+            f"identify_tool: {len(w)} samples are too few; record at least six poses, better twenty"
+        )
     fixed = None if mounting is None else _rotation(mounting)
     begins = _mountings(states[0], w) if fixed is None else [(fixed, sign) for sign in (-1.0, 1.0)]
     fits = [_fitted(states, w, starts, R, sign, fixed is None) for R, sign in begins]
@@ -217,7 +263,10 @@ def identify_tool(
     notices: list[Notice] = []
     if fixed is None and best.turn_std.max() > _LOOSE:
         best = _best([_fitted(states, w, starts, np.eye(3), sign, False) for sign in (-1.0, 1.0)])
-        text = "the poses do not show how the sensor is mounted; it is taken to be aligned with the link"
+        text = (
+            "the poses do not show how the sensor is mounted; it is taken to be aligned with the "
+            "link"
+        )
         notices.append(MOUNTING_OPEN(text))
         fixed = np.eye(3)
     T = np.eye(4)
@@ -228,11 +277,17 @@ def identify_tool(
     deviation = float(np.sqrt(spread[9, 9]))
     body = ten
     if ten[9] < 2.0 * deviation:
-        notices.append(NEGATIVE(f"the mass is {ten[9]:.3g} ± {deviation:.2g} kg", mass=float(ten[9]), std=deviation))
+        notices.append(
+            NEGATIVE(
+                f"the mass is {ten[9]:.3g} ± {deviation:.2g} kg", mass=float(ten[9]), std=deviation
+            )
+        )
     if ten[9] > 0:
         body = nearest_body(ten, spread)
         if deviation > _ROUGH * ten[9]:
-            notices.append(LOOSE_MASS(f"the mass is {ten[9]:.3g} ± {deviation:.2g} kg", std=deviation))
+            notices.append(
+                LOOSE_MASS(f"the mass is {ten[9]:.3g} ± {deviation:.2g} kg", std=deviation)
+            )
     if best.sign > 0:
         notices.append(SIGN("the sensor reports what holds the tool, not its weight"))
     settings = {
@@ -243,33 +298,52 @@ def identify_tool(
     }
     load = Payload(0.0, body, T, link, spread, (), settings)
     turn_std = np.zeros(3) if fixed is not None else best.turn_std
-    return Tool(load, best.bias, best.bias_std, best.R, turn_std, best.sign, best.noise, own, tuple(notices), settings)
+    return Tool(
+        load,
+        best.bias,
+        best.bias_std,
+        best.R,
+        turn_std,
+        best.sign,
+        best.noise,
+        own,
+        tuple(notices),
+        settings,
+    )
 
 
 def _log_of(recording: RecordingLike, robot: Robot | None) -> Recording:
     log = as_recording(recording, robot).load()
     if WRENCH not in log.telemetry:
         raise MinidynError(
-            'the log has no forces: expected telemetry "wrench" (N, 6); name its columns with wrench=... '
+            'the log has no forces: expected telemetry "wrench" (N, 6); name its columns with '
+            "wrench=... "
             "(read_recording, mapping files)"
         )
     if np.shape(log.telemetry[WRENCH])[1:] != (6,):
-        raise ShapeError(f'telemetry "wrench": expected shape (N, 6), got {log.telemetry[WRENCH].shape}')
+        raise ShapeError(
+            f'telemetry "wrench": expected shape (N, 6), got {log.telemetry[WRENCH].shape}'
+        )
     return log if robot is None else in_robot_order(robot, log)
 
 
 def _oriented(log: Recording) -> Array:
     """Return the acceleration less gravity (N, 3) of a link at rest, in its own axes."""
     if "orientation" not in log.telemetry or log.telemetry["orientation"].shape[1:] != (4,):
-        raise MinidynError('identify_tool: give the robot, or telemetry "orientation" (N, 4): quaternions x, y, z, w')
+        raise MinidynError(
+            'identify_tool: give the robot, or telemetry "orientation" (N, 4): quaternions x, y, '
+            "z, w"
+        )
     axes = Rotation.from_quat(log.telemetry["orientation"]).as_matrix()
     return np.asarray(-_GRAVITY @ axes)
 
 
 def _prepared(robot: Robot, log: Recording, static: bool) -> tuple[Recording, Array]:
-    """Return the motion with speeds and accelerations, and forces and moments (N, 6) that passed the same filter.
+    """Return the motion with speeds and accelerations, and forces and moments (N, 6) that passed
+    the same filter.
 
-    Forces go through preparation in place of torques, as many channels at once as the robot has joints.
+    Forces go through preparation in place of torques, as many channels at once as the robot has
+    joints.
     """
     w, n, still = log.telemetry[WRENCH], robot.n, np.zeros_like(log.q)
     if static:
@@ -281,7 +355,16 @@ def _prepared(robot: Robot, log: Recording, static: bool) -> tuple[Recording, Ar
         held = np.zeros((len(log), n))
         held[:, : channels.shape[1]] = channels
         like = None if made is None or "cutoff" not in made.info else dict(made.info)
-        raw = Recording(log.t, log.q, held, log.dq, log.ddq, log.joint_names, starts=log.starts, prepared=log.prepared)
+        raw = Recording(
+            log.t,
+            log.q,
+            held,
+            log.dq,
+            log.ddq,
+            log.joint_names,
+            starts=log.starts,
+            prepared=log.prepared,
+        )
         done = resting_poses(robot, raw)
         if done is None:
             done = ready(robot, raw, purpose="identifying a tool", in_memory=True, preparation=like)
@@ -324,7 +407,8 @@ def _crossing(v: Array) -> Array:
 
 
 def turned_wrench(a: Array, w: Array, alpha: Array, ten: Array) -> Array:
-    """Return the derivative (N, 6, 3) of the wrench by small turns of the sensor about its own axes.
+    """Return the derivative (N, 6, 3) of the wrench by small turns of the sensor about its own
+    axes.
 
     A turn by d takes v to v + v × d. The wrench is linear in a and alpha and quadratic in w.
     """
@@ -338,19 +422,32 @@ def turned_wrench(a: Array, w: Array, alpha: Array, ten: Array) -> Array:
 
 
 def _mountings(a: Array, w: Array) -> list[tuple[Array, float]]:
-    """Return mountings and signs to begin with: forces are s m Rᵀ a + bias at rest, and nearly so in slow motion."""
-    G = np.linalg.lstsq(np.column_stack([a, np.ones(len(a))]), w[:, :3], rcond=None)[0][:3].T  # force = G a + bias
+    """Return mountings and signs to begin with: forces are s m Rᵀ a + bias at rest, and nearly so
+    in slow motion.
+    """
+    G = np.linalg.lstsq(np.column_stack([a, np.ones(len(a))]), w[:, :3], rcond=None)[0][
+        :3
+    ].T  # force = G a + bias
     U, sizes, Vt = np.linalg.svd(G)
     found = []
     for sign in (-1.0, 1.0):
-        turn = sign * U @ np.diag([1.0, 1.0, sign * np.linalg.det(U @ Vt)]) @ Vt  # the rotation nearest to sign G
+        turn = (
+            sign * U @ np.diag([1.0, 1.0, sign * np.linalg.det(U @ Vt)]) @ Vt
+        )  # the rotation nearest to sign G
         found.append((turn.T, sign))
-    return found + ([] if sizes[2] > _ROUND * sizes[0] else [(np.eye(3), sign) for sign in (-1.0, 1.0)])
+    return found + (
+        [] if sizes[2] > _ROUND * sizes[0] else [(np.eye(3), sign) for sign in (-1.0, 1.0)]
+    )
 
 
-def _fitted(states: tuple[Array, Array, Array], w: Array, starts: Any, R: Array, sign: float, turning: bool) -> _Fit:
+def _fitted(
+    states: tuple[Array, Array, Array], w: Array, starts: Any, R: Array, sign: float, turning: bool
+) -> _Fit:
     """Return the least-squares fit that begins with a mounting."""
-    noise, memory = np.repeat([max(1e-9, float(np.std(part))) for part in (w[:, :3], w[:, 3:])], 3), np.ones(6)
+    noise, memory = (
+        np.repeat([max(1e-9, float(np.std(part))) for part in (w[:, :3], w[:, 3:])], 3),
+        np.ones(6),
+    )
     ten, count = np.zeros(10), 19 if turning else 16
     misfit = np.inf
     for step in range(_STEPS):
@@ -367,7 +464,11 @@ def _fitted(states: tuple[Array, Array, Array], w: Array, starts: Any, R: Array,
             prior[10:, 16:19] = np.eye(3) / np.pi
         rows = np.concatenate([J, w[..., None]], axis=2) / scale[:, None]
         F, z, _ = stacked(
-            [prior, rows.reshape(-1, count + 1), np.column_stack([1e-9 * np.eye(count), np.zeros(count)])]
+            [
+                prior,
+                rows.reshape(-1, count + 1),
+                np.column_stack([1e-9 * np.eye(count), np.zeros(count)]),
+            ]
         )
         x = solve_triangular(F, z)
         ten = x[:10]
@@ -386,11 +487,24 @@ def _fitted(states: tuple[Array, Array, Array], w: Array, starts: Any, R: Array,
     inverse = solve_triangular(F, np.eye(count))
     C = inverse @ inverse.T
     std = np.sqrt(np.diag(C))
-    return _Fit(ten, C[:10, :10], x[10:16], std[10:16], R, np.append(std[16:], np.zeros(3))[:3], sign, noise, misfit)
+    return _Fit(
+        ten,
+        C[:10, :10],
+        x[10:16],
+        std[10:16],
+        R,
+        np.append(std[16:], np.zeros(3))[:3],
+        sign,
+        noise,
+        misfit,
+    )
 
 
 def _best(fits: list[_Fit]) -> _Fit:
-    """Return the fit of least noise with a positive mass; of equal ones the mounting nearest to the link's axes."""
+    """Return the fit of least noise with a positive mass.
+
+    Of equal ones the mounting nearest to the link's axes.
+    """
     sound = [fit for fit in fits if fit.ten[9] > 0] or fits
     least = min(fit.misfit for fit in sound)
     equal = [fit for fit in sound if fit.misfit < least + 0.03]
@@ -407,7 +521,9 @@ def _rotation(mounting: ArrayLike) -> Array:
 def _with_torques(
     estimate: Estimate, log: Recording, link: str | None, T: Array, ten: Array, spread: Array
 ) -> tuple[Array, Array]:
-    """Return the ten parameters and their covariance with what the joint torques say of the load added."""
+    """Return the ten parameters and their covariance with what the joint torques say of the load
+    added.
+    """
     found = identify_payload(estimate, log, link=link)
     turn = transform(np.eye(10), np.linalg.inv(T)).T
     other = turn @ np.array(found.settings["unconstrained"])

@@ -1,4 +1,7 @@
-"""How far a model can be trusted: its errors on motion it was not fitted to, against raw measured torque."""
+"""How far a model can be trusted.
+
+Its errors on motion it was not fitted to, against raw measured torque.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +15,40 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minidyn.arrays import Array, single_thread
-from minidyn.display import MEASURED_LINE, MODEL_LINE, PRIOR_LINE, RESIDUAL_LINE, DisplayTable, draw_lines, new_figure
+from minidyn.arrays import Array, single_thread, solvable
+from minidyn.display import (
+    MEASURED_LINE,
+    MODEL_LINE,
+    PRIOR_LINE,
+    RESIDUAL_LINE,
+    DisplayTable,
+    draw_lines,
+    new_figure,
+)
 from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.errors import MinidynError, UnknownParameters
 from minidyn.identification.diagnostics.residuals import Residuals, whiteness_words
 from minidyn.identification.estimate import Estimate, EstimateLike, as_estimate
+from minidyn.identification.estimators.one_joint import ONE_JOINT, locked_at_means
 from minidyn.identification.friction.choose import seen
 from minidyn.identification.friction.per_log import SETTING, FrictionOfLogs, temperature_of
 from minidyn.identification.rows.base_rows import remembering
 from minidyn.identification.verdict import MOSTLY, Limits, seen_words
 from minidyn.model.joint import torque_unit
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, act, info
+from minidyn.notices import Notice, info, warning
 from minidyn.recording.lazy import AnyRecording
-from minidyn.recording.ready import RecordingLike, as_recording, ready, resting_poses
+from minidyn.recording.measured import torques_measured, with_measured_torques
+from minidyn.recording.ready import (
+    RecordingLike,
+    as_recording,
+    in_robot_order,
+    ready,
+    resting_poses,
+)
 from minidyn.recording.recording import SKETCH, Recording, leaving_out, without_sketch
 from minidyn.recording.sketch import Sketch, sketch_of, sketched
-from minidyn.text import markdown_cell, plain_percent, plot_label
+from minidyn.text import markdown_cell, percent, plain_percent, plot_label
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -37,17 +56,28 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-FITTED = act(
+FITTED = warning(
     "validate.fitted_data",
     "The model was fitted to data it is tested on: the error is that of the fit.",
-    "Test it on another log. Where there is none, identify again and keep a part of this one for the test: "
-    "`minidyn identify ROBOT LOG --hold-out 0.3`, recording.part(0.0, 0.7) and recording.part(0.7) in Python, part = "
-    "[0.0, 0.7] and part = [0.7, 1.0] of two [[log]] tables in a study: all three divide a log at the same sample.",
+    "Test it on another log. Where there is none, identify again and keep a part of this one for "
+    "the test: `minidyn identify ROBOT LOG --hold-out 0.3`, recording.part(0.0, 0.7) and "
+    "recording.part(0.7) in Python, part = [0.0, 0.7] and part = [0.7, 1.0] of two [[log]] tables "
+    "in a study: all three divide a log at the same sample.",
 )
-FRICTION_OF = info("validate.friction_of", "Whose friction was used, where each fitted log has its own.")
-THINNED = info("validate.thinned_pictures", "Of a long recording on disk some samples are kept for pictures.")
+FRICTION_OF = info(
+    "validate.friction_of", "Whose friction was used, where each fitted log has its own."
+)
+SAME_MOTION = info(
+    "validate.same_motion",
+    "The same motion was recorded a second time: new noise, but no new motion.",
+    "Test the model on another motion, too.",
+)
+THINNED = info(
+    "validate.thinned_pictures", "Of a long recording on disk some samples are kept for pictures."
+)
 
 _SHOWN = 100_000  # samples that are kept for pictures of a recording that stays on disk
+_TELLING = 3  # joints: of fewer, pieces of other motions look the same
 _PIECE = 1 << 15  # samples that are predicted at once
 
 
@@ -63,8 +93,9 @@ class Validation:
             "bias": mean of measured minus predicted;
             ("filtered_relative_error"): on torque low-passed as for the fit;
             ("prior_relative_error"): of the robot as it was described before, on raw torque;
-            "systematic_error": error without noise: what is systematic in the residual over the measured torque;
-            "systematic_share": share of the residual's power that is systematic;
+            "systematic_error": error without noise: what is systematic in the residual over the
+            measured torque; "systematic_rmse": the same, N m or N; "largest_torque": the largest
+            measured torque; "systematic_share": share of the residual's power that is systematic;
             "whiteness": share of residual power that the previous sample predicts (0: white noise);
             "ljung_box": probability that white noise shows such autocorrelations;
             "autocorrelations_outside": share of the first 20 that white noise would hardly show.
@@ -72,17 +103,22 @@ class Validation:
         measured: Raw measured torques (N, n).
         predicted: The model's torques (N, n).
         samples: Number of samples behind the errors.
-        filtered_relative_error: Second figure: on torque low-passed as for the fit, without the noise that no model
-            can predict; NaN where the recording came prepared without its raw torque.
-        prior_relative_error: What the robot as its file has it reaches on the same raw torque, drive terms that it
-            does not have counted as zero; NaN where its inertia is unknown.
-        above_cutoff: ‖raw - low-passed torque‖ / ‖raw torque‖: what lies above the cut-off of the preparation and no
-            model fitted there can follow; NaN where only one of the two is known.
+        filtered_relative_error: Second figure: on torque low-passed as for the fit, without the
+            noise that no model can predict; NaN where the recording came prepared without its raw
+            torque.
+        prior_relative_error: What the robot as its file has it reaches on the same raw torque,
+            drive terms that it does not have counted as zero; NaN where its inertia is unknown.
+        above_cutoff: ‖raw - low-passed torque‖ / ‖raw torque‖: what lies above the cut-off of the
+            preparation and no model fitted there can follow; NaN where only one of the two is
+            known.
         notices: What a reader should know.
-        prior_predicted: Torques (N, n) of the robot as its file has it; None where its inertia is unknown.
-        motion: Positions, speeds and accelerations of the samples of t; None where they are not known.
+        prior_predicted: Torques (N, n) of the robot as its file has it; None where its inertia is
+            unknown.
+        motion: Positions, speeds and accelerations of the samples of t; None where they are not
+            known.
         units: Of each joint's torque: "N·m" or "N"; empty where not known.
-        overlap: Share of the tested samples that the model was fitted to (0 to 1); None where it is not known.
+        overlap: Share of the tested samples that the model was fitted to (0 to 1); None where it is
+            not known.
     """
 
     relative_error: float
@@ -108,17 +144,27 @@ class Validation:
 
     @property
     def data(self) -> str:
-        """What it was tested on, in words: "test data", "fitted data", or which share of it was fitted."""
+        """What it was tested on, in words.
+
+        "test data", "fitted data", or which share of it was fitted.
+        """
         if self.overlap is None:
             return "not known whether fitted"
         if self.overlap <= Limits().overlap:
             return "test data"
-        return "fitted data" if self.overlap >= MOSTLY else f"{plain_percent(self.overlap)} fitted data"
+        return (
+            "fitted data"
+            if self.overlap >= MOSTLY
+            else f"{plain_percent(self.overlap)} fitted data"
+        )
 
     @property
     def whiteness(self) -> dict[str, str]:
         """For each joint, in words, whether its residual is more than noise."""
-        return {name: whiteness_words(entry["ljung_box"], entry["whiteness"]) for name, entry in self.per_joint.items()}
+        return {
+            name: whiteness_words(entry["ljung_box"], entry["whiteness"])
+            for name, entry in self.per_joint.items()
+        }
 
     def table(self) -> str:
         """Return a Markdown table of the errors, joint by joint."""
@@ -130,19 +176,27 @@ class Validation:
             keys = ("relative_error", "filtered_relative_error", "prior_relative_error")
             cells = " | ".join(plain_percent(entry.get(key, math.nan)) for key in keys)
             numbers = f"{entry['rmse']:.4g} | {entry['bias']:+.3g}"
-            lines.append(f"| {markdown_cell(name)} | {cells} | {numbers} | {self.whiteness[name]} |")
+            lines.append(
+                f"| {markdown_cell(name)} | {cells} | {numbers} | {self.whiteness[name]} |"
+            )
         every = (self.relative_error, self.filtered_relative_error, self.prior_relative_error)
-        lines.append(f"| all | {' | '.join(plain_percent(value) for value in every)} | {self.rmse:.4g} | | |")
+        lines.append(
+            f"| all | {' | '.join(plain_percent(value) for value in every)} | {self.rmse:.4g} | | |"
+        )
         return "\n".join(lines)
 
     def to_pandas(self) -> DataFrame:
-        """Return the errors as a pandas frame, one row a joint, shares as they are (0.1 is ten percent)."""
+        """Return the errors as a pandas frame.
+
+        One row a joint, shares as they are (0.1 is ten percent).
+        """
         return self._display().to_pandas()
 
     def plot(self, title: str = "") -> Figure:
-        """Return a matplotlib figure: measured torque, the model's, the prior's, and measured minus model, by joint.
+        """Return a matplotlib figure.
 
-        Colours and lines are those of the report: measured thick and pale, model thin, prior dashed.
+        Measured torque, the model's, the prior's, and measured minus model, by joint. Colours and
+        lines are those of the report: measured thick and pale, model thin, prior dashed.
 
         Args:
             title: Heading; "": the error.
@@ -151,14 +205,19 @@ class Validation:
         lines = {"measured": (self.measured, MEASURED_LINE)}
         if self.prior_predicted is not None:
             lines["before identification"] = (self.prior_predicted, PRIOR_LINE)
-        lines |= {"model": (self.predicted, MODEL_LINE), "measured − model": (self.residual, RESIDUAL_LINE)}
+        lines |= {
+            "model": (self.predicted, MODEL_LINE),
+            "measured − model": (self.residual, RESIDUAL_LINE),
+        }
         for k, (axis, (name, entry)) in enumerate(zip(axes, self.per_joint.items())):
             for label, (values, look) in lines.items():
                 draw_lines(axis, self.t, values[:, [k]], [label], **look)
             unit = self.units[k] if self.units else "N·m or N"
             words = f"{plot_label(name, 24)}\n{'force' if unit == 'N' else 'torque'}, {unit}"
             axis.set_ylabel(f"{words}\nerror {plain_percent(entry['relative_error'])}", fontsize=8)
-        axes[0].legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=4, fontsize=8)
+        axes[0].legend(
+            loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=4, fontsize=8
+        )
         axes[-1].set_xlabel("time, s")
         return figure
 
@@ -167,7 +226,9 @@ class Validation:
         shares["before identification"] = "prior_relative_error"
         entries = list(self.per_joint.values())
         columns: dict[str, list[Any]] = {"joint": list(self.per_joint)}
-        columns |= {title: [entry.get(key, math.nan) for entry in entries] for title, key in shares.items()}
+        columns |= {
+            title: [entry.get(key, math.nan) for entry in entries] for title, key in shares.items()
+        }
         columns |= {"rms, N m or N": [entry["rmse"] for entry in entries]}
         columns |= {"bias, N m or N": [entry.get("bias", math.nan) for entry in entries]}
         columns |= {"residual": list(self.whiteness.values())}
@@ -178,7 +239,13 @@ class Validation:
 
     def to_json(self) -> dict[str, Any]:
         """Return the errors as plain values, without the samples; None for what is not known."""
-        names = ("relative_error", "rmse", "filtered_relative_error", "prior_relative_error", "above_cutoff")
+        names = (
+            "relative_error",
+            "rmse",
+            "filtered_relative_error",
+            "prior_relative_error",
+            "above_cutoff",
+        )
         return {
             **{name: _known(getattr(self, name)) for name in names},
             "samples": self.samples,
@@ -193,7 +260,10 @@ class Validation:
 
     def __repr__(self) -> str:
         data = f"{self.data}, " if "fitted data" in self.data else ""
-        return f"Validation({data}relative error {100 * self.relative_error:.3g} %, rmse {self.rmse:.4g})"
+        return (
+            f"Validation({data}relative error {100 * self.relative_error:.3g} %, rmse "
+            f"{self.rmse:.4g})"
+        )
 
 
 def _known(value: float) -> float | None:
@@ -202,14 +272,21 @@ def _known(value: float) -> float | None:
 
 @leaving_out
 @single_thread()
+@solvable()
 def validate(
-    estimate: EstimateLike, recording: RecordingLike, *, executor: Executor | None = None, on_error: str = "stop"
+    estimate: EstimateLike,
+    recording: RecordingLike,
+    *,
+    executor: Executor | None = None,
+    on_error: str = "stop",
 ) -> Validation:
-    """Return the errors of an estimate on a recording, raw or prepared, in memory or on disk, or on a log by its path.
+    """Return the errors of an estimate on a recording, raw or prepared, in memory or on disk, or on
+    a log by its path.
 
-    A raw recording is prepared as it was for the fit, but for its torque: errors are those against raw measured torque,
-    never divided by torque limits. A recording on disk is read once, piece by piece, by the workers of an `executor`
-    where one is given (docs/clusters.md); `on_error` is as for :func:`minidyn.identify`.
+    A raw recording is prepared as it was for the fit, but for its torque: errors are those against
+    raw measured torque, never divided by torque limits. A recording on disk is read once, piece by
+    piece, by the workers of an `executor` where one is given (docs/clusters.md); `on_error` is as
+    for :func:`minidyn.identify`.
 
     Raises:
         MinidynError: It has no torques, or they are not numbers.
@@ -218,12 +295,19 @@ def validate(
     estimate = as_estimate(estimate, "validate")
     robot, preparation = estimate.robot, estimate.settings.get("preparation")
     log = as_recording(recording, robot, executor=executor, on_error=on_error)
-    log = log if estimate.known_torque is None else log.load()  # columns of a log stay with it in memory alone
+    log = (
+        log if estimate.known_torque is None else log.load()
+    )  # columns of a log stay with it in memory alone
+    log = with_measured_torques(robot, in_robot_order(robot, log))
     if estimate.base.model == "gravity":
         poses = resting_poses(robot, log)
         log = log if poses is None else poses
     log = sketched(log, robot.joint_names)
-    data = remembering(robot, ready(robot, log, purpose="validation", preparation=preparation, once=True))
+    one_joint = estimate.method == ONE_JOINT.name
+    log = locked_at_means(robot, log) if one_joint else log
+    data = ready(robot, log, purpose="validation", preparation=preparation, once=True)
+    # filters leave roundings of speed, whose sign Coulomb friction would have
+    data = remembering(robot, locked_at_means(robot, data) if one_joint else data)
     described = _described(estimate)
     sums = raw, filtered, prior, noise = tuple(Residuals(robot.n) for _ in range(4))
     every = 1 if isinstance(data, Recording) else -(-len(data) // _SHOWN)
@@ -246,18 +330,44 @@ def validate(
     if not isinstance(data, Recording) and data.engine is not None:
         notices += tuple(data.engine.notices)
     if every > 1:
-        text = f"one sample in {every} is kept for pictures; the errors are those of all {raw.samples}"
+        text = (
+            f"one sample in {every} is kept for pictures; the errors are those of all {raw.samples}"
+        )
         notices += (THINNED(text, every=every, samples=raw.samples),)
     t, measured, predicted, before, q, dq, ddq = (np.concatenate(parts) for parts in zip(*kept))
     first_kept = [start for start, end in itertools.pairwise([*starts, len(t)]) if start < end]
-    moved = Recording(t, q, None, dq, ddq, data.joint_names, starts=first_kept, info=without_sketch(data.info))
-    rmse = float(np.sqrt(raw.squares.sum() / (raw.samples * robot.n)))
+    moved = Recording(
+        t, q, None, dq, ddq, data.joint_names, starts=first_kept, info=without_sketch(data.info)
+    )
+    known = torques_measured(data)
+    rmse = float(np.sqrt(raw.squares.sum() / (raw.samples * sum(known))))
     joints = _per_joint(data.joint_names, raw, filtered, prior, _forgets(data.info))
+    joints |= {
+        name: dict.fromkeys(joints[name], math.nan)
+        for name, has_torque in zip(data.joint_names, known)
+        if not has_torque
+    }
     others = filtered.overall, prior.overall, noise.overall
-    overlap = overlap_of(Sketch.from_json(estimate.settings.get(SKETCH)), data)
-    notices += (*fitted_notices(overlap), *_friction_notices(estimate, models, runs))
-    shown = None if described is None else before, moved, tuple(torque_unit(robot.joints[k]) for k in robot.independent)
-    return Validation(raw.overall, rmse, joints, t, measured, predicted, raw.samples, *others, notices, *shown, overlap)
+    overlap, same = overlap_of(Sketch.from_json(estimate.settings.get(SKETCH)), data, log)
+    notices += (*fitted_notices(overlap), *same, *_friction_notices(estimate, models, runs))
+    shown = (
+        None if described is None else before,
+        moved,
+        tuple(torque_unit(robot.joints[k]) for k in robot.independent),
+    )
+    return Validation(
+        raw.overall,
+        rmse,
+        joints,
+        t,
+        measured,
+        predicted,
+        raw.samples,
+        *others,
+        notices,
+        *shown,
+        overlap,
+    )
 
 
 def _compared(
@@ -269,14 +379,16 @@ def _compared(
     row: int,
     progress: object,
 ) -> tuple[tuple[Residuals, ...], bool, list[tuple[Array, ...]], list[int]]:
-    """Compare a chunk that begins at a row of the recording; runs begin at `starts`, each with a model, or one for all.
+    """Compare a chunk that begins at a row of the recording.
 
-    Return the sums of residuals against raw and low-passed torque, of the robot's file and of what the low-pass took
-    off; whether the chunk goes on with a run; what is kept for pictures; and the chunk's rows at which runs begin.
+    Runs begin at `starts`, each with a model, or one for all. Return the sums of residuals against
+    raw and low-passed torque, of the robot's file and of what the low-pass took off; whether the
+    chunk goes on with a run; what is kept for pictures; and the chunk's rows at which runs begin.
     """
     raw, filtered, prior, noise = sums = tuple(Residuals(chunk.n) for _ in range(4))
     kept: list[tuple[Array, ...]] = []
     begins, follows = list[int](), row not in starts
+    known = np.array(torques_measured(chunk))
     for run in chunk.runs:
         number = bisect_right(starts, row + raw.samples) - 1
         model = models[number] if len(models) > 1 else models[0]
@@ -287,32 +399,58 @@ def _compared(
         for piece in run.tiles(_PIECE):
             measured = np.asarray(piece.telemetry.get("tau_raw", piece.tau), dtype=float)
             _require_numbers(measured, piece)
-            through = seen(model, chunk.info.get("cutoff"))  # torques after the low-pass of preparation
+            through = seen(
+                model, chunk.info.get("cutoff")
+            )  # torques after the low-pass of preparation
             predicted = (model if "tau_raw" in piece.telemetry else through).predict(piece)
-            raw.add(measured - predicted, measured)
+            raw.add(np.where(known, measured - predicted, 0.0), measured)
             if "tau_raw" in piece.telemetry:
                 smooth = np.asarray(piece.tau, dtype=float)
-                filtered.add(smooth - (predicted if through is model else through.predict(piece)), smooth)
+                shown = predicted if through is model else through.predict(piece)
+                filtered.add(np.where(known, smooth - shown, 0.0), smooth)
                 noise.add(measured - smooth, measured)
             motion = piece.q, np.asarray(piece.dq), np.asarray(piece.ddq)
-            before = np.full_like(measured, np.nan) if described is None else inverse_dynamics(described, *motion)
+            before = (
+                np.full_like(measured, np.nan)
+                if described is None
+                else inverse_dynamics(described, *motion)
+            )
             if model.known_torque is not None:
                 before = before + model.known_torque.torque(piece)
             if described is not None:
-                prior.add(measured - before, measured)
-            some = slice(-(row + raw.samples - len(measured)) % every, None, every)  # evenly spread over all pieces
-            kept.append(tuple(signal[some] for signal in (np.asarray(piece.t), measured, predicted, before, *motion)))
+                prior.add(np.where(known, measured - before, 0.0), measured)
+            some = slice(
+                -(row + raw.samples - len(measured)) % every, None, every
+            )  # evenly spread over all pieces
+            kept.append(
+                tuple(
+                    signal[some]
+                    for signal in (
+                        np.asarray(piece.t),
+                        np.where(known, measured, np.nan),
+                        predicted,
+                        before,
+                        *motion,
+                    )
+                )
+            )
     return sums, follows, kept, begins
 
 
 def _models(estimate: Estimate, runs: Sequence[AnyRecording]) -> list[Estimate]:
-    """Return the model of each run: with the friction of its own log where that was fitted, else with the mean."""
+    """Return the model of each run.
+
+    With the friction of its own log where that was fitted, else with the mean.
+    """
     known = FrictionOfLogs.of(estimate.settings) if SETTING in estimate.settings else None
     if known is None:
         return [estimate] * len(runs)
     models = []
     for run in runs:
-        log, warmth = known.log_of(run), temperature_of(run) if math.isfinite(known.temperature) else math.nan
+        log, warmth = (
+            known.log_of(run),
+            temperature_of(run) if math.isfinite(known.temperature) else math.nan,
+        )
         if log is not None:
             models.append(estimate.with_friction(known.values[log]))
         else:
@@ -328,9 +466,14 @@ def _friction_notices(
         return ()
     known = FrictionOfLogs.of(estimate.settings)
     logs = [None if known is None else known.log_of(run) for run in runs]
-    new, warm = logs.count(None), sum(log is None and model is not estimate for log, model in zip(logs, models))
+    new, warm = (
+        logs.count(None),
+        sum(log is None and model is not estimate for log, model in zip(logs, models)),
+    )
     count = len(estimate.settings[SETTING]["values"])
-    mean = f"the mean of the {count} fitted logs" + (", at the temperature of the log" if warm else "")
+    mean = f"the mean of the {count} fitted logs" + (
+        ", at the temperature of the log" if warm else ""
+    )
     if not new:
         text = "friction of each log is its own, as it was fitted"
     elif new == len(models):
@@ -340,10 +483,29 @@ def _friction_notices(
     return (FRICTION_OF(text, logs=count, runs=len(models), mean=new, by_temperature=warm),)
 
 
-def overlap_of(fitted: Sketch | None, data: AnyRecording) -> float | None:
-    """Return the share of the samples that the model was fitted to; None where it is not known."""
+def overlap_of(
+    fitted: Sketch | None, data: AnyRecording, log: AnyRecording
+) -> tuple[float | None, tuple[Notice, ...]]:
+    """Return the share of the samples that the model was fitted to, and a notice where another run
+    has the same motion.
+
+    Copies that were changed are known by their motion and noise. None: it is not known.
+    """
     tested = sketch_of(data)
-    return None if fitted is None or tested is None else fitted.share_of(tested)
+    share = None if fitted is None or tested is None else fitted.share_of(tested)
+    if fitted is None or fitted.pieces is None or not isinstance(log, Recording):
+        return share, ()
+    if (share or 0.0) > Limits().overlap:
+        return share, ()
+    found = fitted.pieces.compare(log)
+    if found.is_copy:
+        return max(share or 0.0, found.share), ()
+    if found.share < MOSTLY or log.n < _TELLING:
+        return share, ()
+    text = (
+        f"{percent(found.share)} of the samples have the motion of the fitted data, with new noise"
+    )
+    return share, (SAME_MOTION(text, share=found.share),)
 
 
 def fitted_notices(overlap: float | None) -> tuple[Notice, ...]:
@@ -354,10 +516,11 @@ def fitted_notices(overlap: float | None) -> tuple[Notice, ...]:
 
 
 def _forgets(info: Mapping[str, object]) -> int:
-    """Return after how many samples the noise of a low-passed torque is not autocorrelated any more.
+    """Return after how many samples the noise of a low-passed torque is not autocorrelated any
+    more.
 
-    The autocorrelation of white noise behind the zero-phase low-pass of `prepare` crosses zero at 0.56 periods of its
-    cut-off.
+    The autocorrelation of white noise behind the zero-phase low-pass of `prepare` crosses zero at
+    0.56 periods of its cut-off.
     """
     cutoff, rate, every = (info.get(key) for key in ("cutoff", "rate", "decimate"))
     if not (isinstance(cutoff, float) and isinstance(rate, float) and isinstance(every, int)):
@@ -370,14 +533,16 @@ def _per_joint(
 ) -> dict[str, dict[str, float]]:
     error, share = raw.systematic(1 if filtered.samples else lag)
     if filtered.samples:
-        # the low-pass of the fit rounds the edges of Coulomb friction: what is above its cut-off is no fault of the
-        # model, so that the residual must be systematic below it, too
+        # the low-pass of the fit rounds the edges of Coulomb friction: what is above its cut-off is
+        # no fault of the model, so that the residual must be systematic below it, too
         below = filtered.systematic(lag)
         less = below[0] < error
         error, share = np.where(less, below[0], error), np.where(less, below[1], share)
     columns = {
         "systematic_error": error,
         "systematic_share": share,
+        "systematic_rmse": error * np.sqrt(raw.torque_squares / max(raw.samples, 1)),
+        "largest_torque": raw.largest,
         "rmse": raw.rmse,
         "relative_error": raw.relative,
         "bias": raw.bias,
@@ -389,11 +554,17 @@ def _per_joint(
         columns["filtered_relative_error"] = filtered.relative
     if prior.samples:
         columns["prior_relative_error"] = prior.relative
-    return {name: {key: float(values[k]) for key, values in columns.items()} for k, name in enumerate(names)}
+    return {
+        name: {key: float(values[k]) for key, values in columns.items()}
+        for k, name in enumerate(names)
+    }
 
 
 def _described(estimate: Estimate) -> Robot | None:
-    """Return the robot as its file had it, missing drive terms zero; None where its inertia is unknown."""
+    """Return the robot as its file had it, missing drive terms zero.
+
+    None where its inertia is unknown.
+    """
     robot = estimate.base.robot
     drives = [column.index for columns in robot.layout.drives for column in columns]
     values = robot.parameters.copy()
@@ -412,6 +583,6 @@ def _require_numbers(measured: Array, piece: Recording) -> None:
         return
     sample, joint = (int(k) for k in np.argwhere(~np.isfinite(measured))[0])
     raise UnknownParameters(
-        f"torque of joint {piece.joint_names[joint]!r} is not a number at t = {piece.t[sample]:.6g} s; cut the samples "
-        "out (recording[a:b]) or mend the log"
+        f"torque of joint {piece.joint_names[joint]!r} is not a number at t = "
+        f"{piece.t[sample]:.6g} s; cut the samples out (recording[a:b]) or mend the log"
     )

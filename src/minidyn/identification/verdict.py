@@ -1,6 +1,7 @@
 """May a model be used? One rule for each thing that can be wrong with it, all limits in one place.
 
-The report, the shell (`--require pass`), study files (table [verdict]) and `--json` all read the verdict made here.
+The report, the shell (`--require pass`), study files (table [verdict]) and `--json` all read the
+verdict made here.
 """
 
 from __future__ import annotations
@@ -8,12 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal
+from math import inf
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from minidyn.errors import DescriptionError, MinidynError, UnknownName
-from minidyn.notices import most_serious_first
+from minidyn.notices import (
+    BY_GRADE,
+    CONSEQUENCES,
+    GRADES,
+    Grade,
+    worth_telling,
+)
 from minidyn.text import number, percent, short, visible
 
 if TYPE_CHECKING:
@@ -21,41 +29,51 @@ if TYPE_CHECKING:
     from minidyn.identification.estimate import Estimate
     from minidyn.identification.validate import Validation
 
-Level = Literal["good", "caution", "bad"]
-LEVELS: tuple[Level, ...] = ("good", "caution", "bad")
-"""May be used; may be used with care; should not be used."""
 MOSTLY = 0.75
-"""Overlap from which test data are simply fitted data: copies with few digits are recognised in most samples."""
-_OWN_RULE = "validate.fitted_data"  # code of a notice that has a rule of its own
+"""Overlap from which test data are simply fitted data.
+
+Copies with few digits are recognised in most samples.
+"""
+_OWN_RULES = ("validate.fitted_data", "identify.poor_excitation")
+"""Codes of notices that have a rule of their own."""
 
 
 @dataclass(frozen=True)
 class Limits:
     """The limits of all rules; a study file sets them in its table [verdict].
 
-    They are a beginner's rule, not a standard: a controller that needs gravity torques alone may be content with more,
-    a collision detector asks for less.
+    They are a beginner's rule, not a standard: a controller that needs gravity torques alone may be
+    content with more, a collision detector asks for less.
 
     Attributes:
-        error: Torque error on test data up to which a model passes, share of the measured torque. A feedforward that
-            leaves a tenth to the controller is good; sensors of joint torque are rarely better than a few percent.
+        error: Torque error on test data up to which a model passes, share of the measured torque. A
+            feedforward that leaves a tenth to the controller is good; sensors of joint torque are
+            rarely better than a few percent.
         error_poor: Beyond this error it should not be used.
-        joint_error: Error of a single joint without measurement noise, share of that joint's own torque. Wider than
-            `error`: a wrist that carries little torque shows friction and cables more than a shoulder does.
-        joint_error_poor: Beyond this error of any joint the model should not be used: half of the torque is missing.
-        joint_raw: Error of a single joint with everything that was measured, noise too. White noise of a lightly loaded
-            joint is no fault of the model, so that this is wide; but where nearly half of the measured torque is not
-            followed, nobody knows whether it is noise, and the model is not called good.
-        systematic_share: Share of a joint's residual power that is systematic (autocorrelated, or a bias) up to which
-            the residual counts as noise.
-        systematic_error: Systematic residuals smaller than this share of the joint's torque do not matter: without
-            noise everything that is left is systematic, however small.
-        overlap: Share of the test data that may have been fitted, too: above it, it is fitted data. Not zero: robots
-            that wait in the same place in every run, and small noise, give a few equal samples.
-        overfit: How many times larger than on the fitted data the error may be (where it is above `error`).
+        joint_error: Error of a single joint without measurement noise, share of that joint's own
+            torque. Wider than `error`: a wrist that carries little torque shows friction and cables
+            more than a shoulder does.
+        joint_error_poor: Beyond this error of any joint the model should not be used: half of the
+            torque is missing.
+        joint_raw: Error of a single joint with everything that was measured, noise too. White noise
+            of a lightly loaded joint is no fault of the model, so that this is wide; but where
+            nearly half of the measured torque is not followed, nobody knows whether it is noise,
+            and the model is not called good.
+        systematic_share: Share of a joint's residual power that is systematic (autocorrelated, or a
+            bias) up to which the residual counts as noise.
+        systematic_error: Systematic residuals smaller than this share of the joint's torque do not
+            matter: without noise everything that is left is systematic, however small.
+        overlap: Share of the test data that may have been fitted, too: above it, it is fitted data.
+            Not zero: robots that wait in the same place in every run, and small noise, give a few
+            equal samples.
+        overfit: How many times larger than on the fitted data the error may be (where it is above
+            `error`).
         prior: How many times the error of the prior that of the model may be.
-        condition: Condition number up to which excitation is called good.
-        weak: Relative standard deviation beyond which a parameter is called weak (shown, not a rule).
+        condition: Condition number up to which excitation is called good. Beyond it, it is where
+            the torques of all motions are known all the same.
+        small: Residuals without noise up to this share of a joint's effort limit do not count
+            against the joint, however little torque it carries.
+        small_torque: Nor do those up to this share of the largest torque of any joint.
     """
 
     error: float = 0.10
@@ -69,11 +87,16 @@ class Limits:
     overfit: float = 2.0
     prior: float = 1.1
     condition: float = 200.0
-    weak: float = 0.3
+    small: float = 0.02
+    small_torque: float = 0.01
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int | float)
+                or not 0 <= value < math.inf
+            ):
                 raise DescriptionError(f"limit {name}: expected a number from 0, got {value!r}")
 
     @classmethod
@@ -108,7 +131,7 @@ class Rule:
 
     name: str
     ok: bool
-    level: Level
+    level: Grade
     value: float | None
     limit: float | None
     joint: str
@@ -127,15 +150,17 @@ class Verdict:
     Attributes:
         rules: Every rule, met or not, the most serious first.
         limits: By which they were judged.
+        verified: What was checked in addition, and what was not, as clauses.
     """
 
     rules: tuple[Rule, ...]
     limits: Limits
+    verified: tuple[str, ...] = ()
 
     @property
-    def level(self) -> Level:
+    def level(self) -> Grade:
         """The level of the most serious rule."""
-        return max((rule.level for rule in self.rules), key=LEVELS.index, default="good")
+        return max((rule.level for rule in self.rules), key=GRADES.index, default="good")
 
     @property
     def ok(self) -> bool:
@@ -145,7 +170,7 @@ class Verdict:
     @property
     def headline(self) -> str:
         """The level in words."""
-        return {"good": "Ready to use", "caution": "Usable with care", "bad": "Not to be used yet"}[self.level]
+        return BY_GRADE[self.level].model
 
     @property
     def failed(self) -> tuple[Rule, ...]:
@@ -157,13 +182,17 @@ class Verdict:
         lines = ["| rule | joint | result | found | limit |", "|---|---|---|---:|---:|"]
         for rule in self.rules:
             cells = ("" if x is None else f"{x:.3g}" for x in (rule.value, rule.limit))
-            lines.append(f"| {rule.name} | {rule.joint} | {'pass' if rule.ok else rule.level} | {' | '.join(cells)} |")
+            lines.append(
+                f"| {rule.name} | {rule.joint} | {'pass' if rule.ok else rule.level} | "
+                f"{' | '.join(cells)} |"
+            )
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values: ok, level, every rule, the limits."""
         rules = [rule.to_json() for rule in self.rules]
-        about = {"ok": self.ok, "level": self.level, "headline": self.headline}
+        about: dict[str, Any] = {"ok": self.ok, "level": self.level, "headline": self.headline}
+        about["verified"] = list(self.verified)
         return about | {"rules": rules, "limits": asdict(self.limits)}
 
     def __repr__(self) -> str:
@@ -184,8 +213,8 @@ def judge(
         estimate: The model.
         tests: Its errors on test data, by name.
         fit: Its errors on the data it was fitted to, where known.
-        cross_validation: Errors on stretches of the fitted log that were left out one after the other: the test where
-            there is no other run.
+        cross_validation: Errors on stretches of the fitted log that were left out one after the
+            other: the test where there is no other run.
         limits: Of the rules; None: the default ones; a mapping replaces some of them.
     """
     found = Limits.of(limits)
@@ -193,12 +222,40 @@ def judge(
     if not runs and cross_validation is not None:
         runs = [cross_validation.per_joint]
     rules = [*_model_rules(estimate, found), *_run_rules(tests, fit, cross_validation, found)]
-    rules += [*_joint_rules(runs, found), *_notice_rules(estimate, tests)]
-    return Verdict(tuple(sorted(rules, key=lambda rule: -LEVELS.index(rule.level))), found)
+    rules += [*_joint_rules(runs, found, _efforts(estimate)), *_notice_rules(estimate, tests)]
+    ordered = tuple(sorted(rules, key=lambda rule: -GRADES.index(rule.level)))
+    return Verdict(ordered, found, (_scale_words(estimate),))
+
+
+def _scale_words(estimate: Estimate) -> str:
+    """Say whether the scale of the torques was checked: torques alone do not show it."""
+    by_code = {notice.code: notice for notice in estimate.notices}
+    for code in ("signals.torque_scale", "signals.other_cause"):
+        if code in by_code:
+            return "the torques were checked against the robot file, and are not those of the file"
+    checked = by_code.get("signals.scale_checked")
+    if checked is None:
+        return "the scale of the torques was not checked: no known masses"
+    joints, others = checked.data["joints"], checked.data["others"]
+    words = (
+        f"the scale of the torques was checked to within ±{percent(checked.data['within'])} "
+        "against the robot file"
+    )
+    if others:
+        words += f" at {_listed(joints)}; not at {_listed(others)}, which hardly carry known masses"
+    return words
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+    return ", ".join(short(name) for name in names[:6]) + more
 
 
 def unseen(tests: Mapping[str, Validation], limits: Limits) -> dict[str, Validation]:
-    """Return the tests whose data were not fitted; where nothing is known of that, they count as such."""
+    """Return the tests whose data were not fitted.
+
+    Where nothing is known of that, they count as such.
+    """
     return {name: run for name, run in tests.items() if not (run.overlap or 0.0) > limits.overlap}
 
 
@@ -213,7 +270,12 @@ def test_error(
 
 
 def _rule(
-    name: str, level: Level, text: str, value: float | None = None, limit: float | None = None, joint: str = ""
+    name: str,
+    level: Grade,
+    text: str,
+    value: float | None = None,
+    limit: float | None = None,
+    joint: str = "",
 ) -> Rule:
     return Rule(name, level == "good", level, value, limit, joint, text)
 
@@ -229,12 +291,21 @@ def separation(estimate: Estimate) -> tuple[float, str]:
     return float(estimate.condition), ""
 
 
+def is_known_everywhere(estimate: Estimate) -> bool:
+    """Say whether parameters that the motion hardly separates hardly act on torques anywhere."""
+    return any(notice.code == "identify.uneven_excitation" for notice in estimate.notices)
+
+
 def _model_rules(estimate: Estimate, limits: Limits) -> Iterator[Rule]:
     """Rules about the model alone."""
     try:
         certificate = estimate.certificate
     except MinidynError:
-        yield _rule("consistent", "caution", "some parameters are unknown, so physical consistency cannot be checked")
+        yield _rule(
+            "consistent",
+            "caution",
+            "some parameters are unknown, so physical consistency cannot be checked",
+        )
     else:
         reasons = "; ".join(certificate.reasons()[:2])
         if certificate.consistent:
@@ -243,15 +314,26 @@ def _model_rules(estimate: Estimate, limits: Limits) -> Iterator[Rule]:
             yield _rule("consistent", "bad", f"it is not physically consistent ({reasons})")
     condition, words = separation(estimate)
     numbers, shown = (condition, limits.condition), number(condition) + words
-    if condition <= limits.condition:
-        yield _rule("condition", "good", f"the motion separates the parameters (condition number {shown})", *numbers)
+    if condition > limits.condition and is_known_everywhere(estimate):
+        text = f"what the motion does not separate hardly acts (condition number {shown})"
+        yield _rule("condition", "good", text, *numbers)
+    elif condition <= limits.condition:
+        yield _rule(
+            "condition",
+            "good",
+            f"the motion separates the parameters (condition number {shown})",
+            *numbers,
+        )
     else:
         text = f"the motion separates some parameters badly (condition number {shown})"
         yield _rule("condition", "caution", text, *numbers)
 
 
 def _run_rules(
-    tests: Mapping[str, Validation], fit: Validation | None, crossed: CrossValidation | None, limits: Limits
+    tests: Mapping[str, Validation],
+    fit: Validation | None,
+    crossed: CrossValidation | None,
+    limits: Limits,
 ) -> Iterator[Rule]:
     """Rules about the errors over all joints."""
     for name, run in tests.items():
@@ -268,14 +350,23 @@ def _run_rules(
     yield _rule("tested", "good", "it was tested on data it was not fitted to")
     yield _error_rule(error, runs, limits)
     if fitted and math.isfinite(error):
-        text = f"its error on test data is {number(error / fitted, 2)} times that on the fitted data"
+        text = (
+            f"its error on test data is {number(error / fitted, 2)} times that on the fitted data"
+        )
         over = error > max(limits.overfit * fitted, limits.error)
         yield _rule("overfit", "caution" if over else "good", text, error / fitted, limits.overfit)
-    known = [run for run in runs.values() if run.prior_relative_error > 0 and math.isfinite(run.relative_error)]
+    known = [
+        run
+        for run in runs.values()
+        if run.prior_relative_error > 0 and math.isfinite(run.relative_error)
+    ]
     if known:
         worse = max(known, key=lambda run: run.relative_error / run.prior_relative_error)
-        ratio, before = worse.relative_error / worse.prior_relative_error, percent(worse.prior_relative_error)
-        level: Level = "bad" if ratio > limits.prior else "good"
+        ratio, before = (
+            worse.relative_error / worse.prior_relative_error,
+            percent(worse.prior_relative_error),
+        )
+        level: Grade = "bad" if ratio > limits.prior else "good"
         text = f"the prior is {'better' if level == 'bad' else 'not better'} (error {before})"
         yield _rule("prior", level, text, ratio, limits.prior)
 
@@ -283,10 +374,21 @@ def _run_rules(
 def _seen_rule(name: str, run: Validation, limits: Limits) -> Rule:
     """Say whether test data were fitted."""
     if run.overlap is None:
-        return _rule("fitted_data", "good", f"whether {visible(name)} was fitted is not known", None, limits.overlap)
+        return _rule(
+            "fitted_data",
+            "good",
+            f"whether {visible(name)} was fitted is not known",
+            None,
+            limits.overlap,
+        )
     numbers = run.overlap, limits.overlap
     if run.overlap > limits.overlap:
-        return _rule("fitted_data", "caution", f"{visible(name)} is fitted data: {seen_words(run.overlap)}", *numbers)
+        return _rule(
+            "fitted_data",
+            "caution",
+            f"{visible(name)} is fitted data: {seen_words(run.overlap)}",
+            *numbers,
+        )
     return _rule("fitted_data", "good", f"{visible(name)} was not fitted", *numbers)
 
 
@@ -299,7 +401,10 @@ def seen_words(overlap: float) -> str:
 def _error_rule(error: float, runs: Mapping[str, Validation], limits: Limits) -> Rule:
     silent = [visible(name) for name, run in runs.items() if not math.isfinite(run.relative_error)]
     if silent:
-        text = f"no torque error can be computed on {', '.join(silent[:3])} (is the measured torque zero throughout?)"
+        text = (
+            f"no torque error can be computed on {', '.join(silent[:3])} (is the measured torque "
+            "zero throughout?)"
+        )
         return _rule("error", "bad", f"{text}: test it on a run with torques", None, limits.error)
     text = f"its torque error on test data is {percent(error)}"
     if error <= limits.error:
@@ -313,7 +418,10 @@ def _error_rule(error: float, runs: Mapping[str, Validation], limits: Limits) ->
 
 
 def noise_words(runs: Mapping[str, Validation], limits: Limits) -> str:
-    """Say where an error is large because the measured torque is noisy: no model follows that; "" where it is not."""
+    """Say where an error is large because the measured torque is noisy.
+
+    No model follows that; "" where it is not.
+    """
     worst = max(runs.values(), key=lambda run: run.relative_error, default=None)
     if worst is None or not worst.filtered_relative_error <= limits.error:
         return ""
@@ -321,36 +429,99 @@ def noise_words(runs: Mapping[str, Validation], limits: Limits) -> str:
     return f"most of it is noise of the measured torque, without noise the error is {left}"
 
 
-def _joint_rules(runs: Sequence[Mapping[str, Mapping[str, float]]], limits: Limits) -> Iterator[Rule]:
-    """Rules about each joint, by the run in which it is worst."""
+def _efforts(estimate: Estimate) -> dict[str, float]:
+    """Return the effort limit of each joint."""
+    joints = estimate.robot.joints
+    return {joints[k].name: joints[k].limits.effort for k in estimate.robot.independent}
+
+
+def _allowed(run: Mapping[str, Mapping[str, float]], effort: float, limits: Limits) -> float:
+    """Return the residual of a joint that is small for its drive, or for the robot, N m or N."""
+    largest = max((entry.get("largest_torque", 0.0) for entry in run.values()), default=0.0)
+    share = limits.small * effort if math.isfinite(effort) else 0.0
+    return max(share, limits.small_torque * largest)
+
+
+def _joint_rules(
+    runs: Sequence[Mapping[str, Mapping[str, float]]],
+    limits: Limits,
+    efforts: Mapping[str, float],
+) -> Iterator[Rule]:
+    """Rules about each joint, by the run in which it is worst.
+
+    Residuals that are small for the drive, or for the robot, do not count.
+    """
     for joint in dict.fromkeys(name for run in runs for name in run):
-        entries = [run[joint] for run in runs if joint in run]
-        error = max(entry.get("systematic_error", entry["relative_error"]) for entry in entries)
-        level: Level = "bad" if error > limits.joint_error_poor else "caution" if error > limits.joint_error else "good"
-        limit = limits.joint_error_poor if level == "bad" else limits.joint_error
-        text = f"the torque error of {short(joint)} on test data is {percent(error)} without noise"
-        yield _rule("joint_error", level, text, error, limit, joint)
-        raw = max(entry["relative_error"] for entry in entries)
-        level = "caution" if raw > limits.joint_raw else "good"
-        text = f"{percent(raw)} of the measured torque of {short(joint)} is not followed, noise or not"
-        yield _rule("joint_raw", level, text, raw, limits.joint_raw, joint)
-        large = [entry for entry in entries if entry.get("systematic_error", 0.0) > limits.systematic_error]
-        share = max((entry["systematic_share"] for entry in large), default=0.0)
-        level = "caution" if share > limits.systematic_share else "good"
-        text = f"{percent(share)} of the residual of {short(joint)} is systematic, not noise"
-        if not large:
-            text = f"the residual of {short(joint)} is noise, or small"
-        yield _rule("joint_systematic", level, text, share, limits.systematic_share, joint)
+        effort = efforts.get(joint, math.nan)
+        pairs = [(run[joint], _allowed(run, effort, limits)) for run in runs if joint in run]
+        yield _error_of_joint(joint, pairs, limits)
+        yield _raw_of_joint(joint, pairs, limits)
+        yield _systematic_of_joint(joint, pairs, limits)
+
+
+_Pairs: TypeAlias = Sequence[tuple[Mapping[str, float], float]]  # figures of a run, what is small
+
+
+def _small_words(joint: str, residual: float) -> str:
+    return f"the residual of {short(joint)} is {number(residual)} N m or N, little for its drive"
+
+
+def _error_of_joint(joint: str, pairs: _Pairs, limits: Limits) -> Rule:
+    """Judge the error without noise."""
+    counted = [entry for entry, small in pairs if not entry.get("systematic_rmse", inf) <= small]
+    entries = counted or [entry for entry, _ in pairs]
+    error = max(entry.get("systematic_error", entry["relative_error"]) for entry in entries)
+    if not counted and error > limits.joint_error:
+        words = _small_words(joint, max(entry["systematic_rmse"] for entry in entries))
+        return _rule("joint_error", "good", words, error, limits.joint_error, joint)
+    level: Grade = (
+        "bad"
+        if error > limits.joint_error_poor
+        else "caution"
+        if error > limits.joint_error
+        else "good"
+    )
+    limit = limits.joint_error_poor if level == "bad" else limits.joint_error
+    text = f"the torque error of {short(joint)} on test data is {percent(error)} without noise"
+    return _rule("joint_error", level, text, error, limit, joint)
+
+
+def _raw_of_joint(joint: str, pairs: _Pairs, limits: Limits) -> Rule:
+    """Judge the error with everything that was measured."""
+    counted = [entry for entry, small in pairs if not entry.get("rmse", inf) <= small]
+    raw = max(entry["relative_error"] for entry in counted or [entry for entry, _ in pairs])
+    level: Grade = "caution" if counted and raw > limits.joint_raw else "good"
+    text = f"{percent(raw)} of the measured torque of {short(joint)} is not followed, noise or not"
+    return _rule("joint_raw", level, text, raw, limits.joint_raw, joint)
+
+
+def _systematic_of_joint(joint: str, pairs: _Pairs, limits: Limits) -> Rule:
+    """Judge the share of the residual that is systematic, where it is large."""
+    large = [
+        entry
+        for entry, small in pairs
+        if entry.get("systematic_error", 0.0) > limits.systematic_error
+        and not entry.get("systematic_rmse", inf) <= small
+    ]
+    share = max((entry["systematic_share"] for entry in large), default=0.0)
+    level: Grade = "caution" if share > limits.systematic_share else "good"
+    text = f"{percent(share)} of the residual of {short(joint)} is systematic, not noise"
+    if not large:
+        text = f"the residual of {short(joint)} is noise, or small"
+    return _rule("joint_systematic", level, text, share, limits.systematic_share, joint)
 
 
 def _notice_rules(estimate: Estimate, tests: Mapping[str, Validation]) -> Iterator[Rule]:
-    """A notice that asks for action is never good."""
+    """Errors and warnings, as the table of levels says (`minidyn.notices.CONSEQUENCES`)."""
     known = [*estimate.notices, *(notice for run in tests.values() for notice in run.notices)]
-    asking = [one for one in most_serious_first(known) if one.level == "act" and one.code != _OWN_RULE]
+    asking = [one for one in worth_telling(known) if one.code not in _OWN_RULES]
     for notice in asking:
         joint = notice.data.get("joint")
         yield _rule(
-            "notice", "caution", f"{notice.text} ({notice.code})", joint=joint if isinstance(joint, str) else ""
+            "notice",
+            CONSEQUENCES[notice.level].grade,
+            f"{notice.text} ({notice.code})",
+            joint=joint if isinstance(joint, str) else "",
         )
     if not asking:
-        yield _rule("notice", "good", "no notice asks for action")
+        yield _rule("notice", "good", "no notice is an error or a warning")

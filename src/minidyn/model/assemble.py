@@ -1,7 +1,8 @@
 """From loose links and joints, in any order, to a robot: what every file format shares.
 
-A reader turns its file into `LooseLink`s and `LooseJoint`s, each saying where it stood in the file; `assemble` finds
-the root, sorts the tree, merges what fixed joints hold together, resolves followers and names what is wrong.
+A reader turns its file into `LooseLink`s and `LooseJoint`s, each saying where it stood in the file;
+`assemble` finds the root, sorts the tree, merges what fixed joints hold together, resolves
+followers and names what is wrong.
 """
 
 from __future__ import annotations
@@ -18,22 +19,31 @@ from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, UnknownName, require_known
 from minidyn.model.drives import ALIASES, FRICTION, ROTOR, Drive, terms_that_fit
 from minidyn.model.formula import Formula, formula_names
-from minidyn.model.geometry import Steps, align_z, inverse_steps, matrix_of, snap_axis, snapped_step, tidy_steps
+from minidyn.model.geometry import (
+    Steps,
+    align_z,
+    inverse_steps,
+    matrix_of,
+    snap_axis,
+    snapped_step,
+    tidy_steps,
+)
 from minidyn.model.joint import Follow, Frame, Joint, Limits, Loop
 from minidyn.model.parameters import Layout, transform
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, look
+from minidyn.notices import Notice, warning
 
-LOOSE_LINK = look(
+LOOSE_LINK = warning(
     "robot.loose_link",
     "The robot file has a link that no joint holds; it is left out.",
     "Remove link {link!r} from the file, or give it a joint.",
 )
-FIXED_BASE = look(
+FIXED_BASE = warning(
     "robot.fixed_base",
-    "Several limbs hang on a body with mass that no joint moves: this base is taken as fixed to the world.",
-    "Where the robot walks or drives, its torques are right only while {base!r} stands still; for a moving base put "
-    "prismatic and revolute joints before it.",
+    "Several limbs hang on a body with mass that no joint moves: this base is taken as fixed to "
+    "the world.",
+    "Where the robot walks or drives, its torques are right only while {base!r} stands still; for "
+    "a moving base put prismatic and revolute joints before it.",
 )
 
 
@@ -43,12 +53,17 @@ class LooseLink:
 
     name: str
     where: str  # file and line, for messages
-    parameters: Array | None = None  # ten values in the link's frame, None where the file gives none
+    parameters: Array | None = (
+        None  # ten values in the link's frame, None where the file gives none
+    )
 
 
 @dataclass(frozen=True)
 class LooseJoint:
-    """A joint as a file gives it; what is not explained here is as in :class:`minidyn.model.joint.Joint`."""
+    """A joint as a file gives it.
+
+    What is not explained here is as in :class:`minidyn.model.joint.Joint`.
+    """
 
     name: str
     where: str  # file and line, for messages
@@ -64,13 +79,18 @@ class LooseJoint:
     offset: float = 0.0  # of a follower, the constant part
     formula: str = ""  # of a follower, instead of leaders
     passive: bool = False  # whether a loop moves it (else it is a mimic)
-    drive_values: Mapping[str, float] = field(default_factory=dict)  # {"Ia": 0.3, ...}: all its terms (NaN: unknown)
+    drive_values: Mapping[str, float] = field(
+        default_factory=dict
+    )  # {"Ia": 0.3, ...}: all its terms (NaN: unknown)
     drive: Drive = field(default_factory=Drive)  # gear ratio, coupling and widths
 
 
 @dataclass(frozen=True)
 class LooseLoop:
-    """Two frames on two links, by name, that must coincide; see :class:`minidyn.model.joint.Loop`."""
+    """Two frames on two links, by name, that must coincide.
+
+    See :class:`minidyn.model.joint.Loop`.
+    """
 
     name: str
     where: str
@@ -90,7 +110,8 @@ _Item = TypeVar("_Item", LooseLink, LooseJoint)
 def motion_along(
     kind: str, axis: ArrayLike, where: str, notices: list[Notice] | None = None
 ) -> tuple[Steps, str, int, Steps]:
-    """Return (turn before, motion, direction, turn after) for a joint with any axis in the link's own frame.
+    """Return (turn before, motion, direction, turn after) for a joint with any axis in the link's
+    own frame.
 
     An axis along a coordinate needs no turns; an oblique one is turned to z and back.
     """
@@ -115,7 +136,10 @@ def assemble(
     notices: Iterable[Notice] = (),
     source: str = "",
 ) -> Robot:
-    """Return the robot of these links and joints; names, cycles, roots and that something moves are checked."""
+    """Return the robot of these links and joints.
+
+    Names, cycles, roots and that something moves are checked.
+    """
     by_name = _unique(links, "link", source)
     joint_by_name = _unique(joints, "joint", source)
     root = _root(links, joints, by_name, source)
@@ -123,15 +147,20 @@ def assemble(
     for joint in joints:
         children[joint.parent].append(joint)
 
-    made: list[tuple[LooseJoint, int, Steps]] = []  # joint, parent link index, placement up to its own
+    made: list[
+        tuple[LooseJoint, int, Steps]
+    ] = []  # joint, parent link index, placement up to its own
     link_names: list[str] = []
     bodies: list[list[Array]] = []  # parameters of each moving link and what is merged into it
     frames: list[Frame] = []
     fixed = by_name[root].parameters
     ground = 0.0 if fixed is None else float(fixed[-1])  # mass that never moves
-    # joints keep the order of the file as far as each can follow its parent: numbers stay the author's own
+    # joints keep the order of the file as far as each can follow its parent: numbers stay the
+    # author's own
     rank = {joint.name: index for index, joint in enumerate(joints)}
-    ready: list[tuple[int, LooseJoint, int, Steps]] = [(rank[joint.name], joint, -1, ()) for joint in children[root]]
+    ready: list[tuple[int, LooseJoint, int, Steps]] = [
+        (rank[joint.name], joint, -1, ()) for joint in children[root]
+    ]
     reached = {root}
     while ready:
         _, joint, link, steps = heapq.heappop(ready)
@@ -155,11 +184,15 @@ def assemble(
     left_out = []
     for loose in (link for link in links if link.name not in reached):
         if loose.name in carrier:
-            raise DescriptionError(f"{loose.where}: the joints form a cycle: {_cycle(carrier, loose.name)}")
+            raise DescriptionError(
+                f"{loose.where}: the joints form a cycle: {_cycle(carrier, loose.name)}"
+            )
         text = f"{loose.where}: no joint holds link {loose.name!r}; it is left out"
         left_out.append(LOOSE_LINK(text, link=loose.name))
     if not made:
-        raise DescriptionError(f"{_prefix(source)}no moving joint; expected at least one that turns or slides")
+        raise DescriptionError(
+            f"{_prefix(source)}no moving joint; expected at least one that turns or slides"
+        )
 
     order = {joint.name: index for index, (joint, _, _) in enumerate(made)}
     moving = [joint for joint, _, _ in made]
@@ -180,7 +213,9 @@ def assemble(
         for joint, parent, steps in made
     )
     tens = [np.sum(body, axis=0) if body else None for body in bodies]
-    values = Layout.of(joint.drive for joint in robot_joints).vector(tens, (joint.drive_values for joint in moving))
+    values = Layout.of(joint.drive for joint in robot_joints).vector(
+        tens, (joint.drive_values for joint in moving)
+    )
     robot = Robot(
         name=name,
         joints=robot_joints,
@@ -198,14 +233,20 @@ def assemble(
 
 
 def _fixed_base(root: str, joints: Sequence[Joint], mass: float, source: str) -> list[Notice]:
-    """Return a notice where limbs of two or more joints each share a base with mass: often a legged robot."""
+    """Return a notice where limbs of two or more joints each share a base with mass.
+
+    Often a legged robot.
+    """
     limbs = list(range(len(joints)))
     for index, joint in enumerate(joints):  # parents come first
         limbs[index] = index if joint.parent < 0 else limbs[joint.parent]
     count = sum(limbs.count(limb) > 1 for limb in set(limbs))
     if count < 2 or not mass > 0:
         return []
-    text = f"{_prefix(source)}{count} limbs on {root!r}, {mass:.4g} kg: this base is taken as fixed to the world"
+    text = (
+        f"{_prefix(source)}{count} limbs on {root!r}, {mass:.4g} kg: this base is taken as fixed "
+        "to the world"
+    )
     return [FIXED_BASE(text, base=root, limbs=count, mass=mass)]
 
 
@@ -230,29 +271,39 @@ def _unique(items: Sequence[_Item], kind: str, source: str) -> dict[str, _Item]:
 
 
 def _root(
-    links: Sequence[LooseLink], joints: Sequence[LooseJoint], by_name: Mapping[str, LooseLink], source: str
+    links: Sequence[LooseLink],
+    joints: Sequence[LooseJoint],
+    by_name: Mapping[str, LooseLink],
+    source: str,
 ) -> str:
     carrier: dict[str, LooseJoint] = {}
     for joint in joints:
         for role, link in (("parent", joint.parent), ("child", joint.child)):
-            require_known([link], by_name, f"{joint.where}: joint {joint.name!r} names an unknown {role} link")
+            require_known(
+                [link], by_name, f"{joint.where}: joint {joint.name!r} names an unknown {role} link"
+            )
         if joint.child in carrier:
             raise DescriptionError(
-                f"{joint.where}: link {joint.child!r} is the child of two joints, {carrier[joint.child].name!r} and "
-                f"{joint.name!r}; a tree allows one, describe the second as a loop"
+                f"{joint.where}: link {joint.child!r} is the child of two joints, "
+                f"{carrier[joint.child].name!r} and {joint.name!r}; a tree allows one, describe "
+                "the second as a loop"
             )
         carrier[joint.child] = joint
     roots = [link.name for link in links if link.name not in carrier]
     if len(roots) == 1:
         return roots[0]
     if not roots:
-        raise DescriptionError(f"{_prefix(source)}the joints form a cycle: {_cycle(carrier, links[0].name)}")
+        raise DescriptionError(
+            f"{_prefix(source)}the joints form a cycle: {_cycle(carrier, links[0].name)}"
+        )
     # links nothing is attached to are harmless leftovers as long as one root carries the joints
     carrying = [name for name in roots if any(joint.parent == name for joint in joints)]
     if len(carrying) == 1:
         return carrying[0]
     shown = ", ".join(repr(name) for name in roots[:5])
-    raise DescriptionError(f"{_prefix(source)}{len(roots)} links have no parent joint ({shown}); expected one root")
+    raise DescriptionError(
+        f"{_prefix(source)}{len(roots)} links have no parent joint ({shown}); expected one root"
+    )
 
 
 def _cycle(carrier: Mapping[str, LooseJoint], start: str) -> str:
@@ -263,19 +314,33 @@ def _cycle(carrier: Mapping[str, LooseJoint], start: str) -> str:
 
 
 def _drive(joint: LooseJoint, order: Mapping[str, int]) -> Drive:
-    """Return a joint's drive; terms that do not exist or mean nothing on it, and unknown couplings, are refused."""
-    require_known(joint.drive_values, (ROTOR, *FRICTION.values()), f"{joint.where}: unknown drive term")
+    """Return a joint's drive.
+
+    Terms that do not exist or mean nothing on it, and unknown couplings, are refused.
+    """
+    require_known(
+        joint.drive_values, (ROTOR, *FRICTION.values()), f"{joint.where}: unknown drive term"
+    )
     coupling = joint.drive.coupling
     terms = tuple(term for term, symbol in FRICTION.items() if symbol in joint.drive_values)
     turns = joint.kind not in ("prismatic", "fixed")
-    fitting = terms_that_fit(terms, turns=turns, coupled=bool(coupling), balancer=joint.drive.balancer)
+    fitting = terms_that_fit(
+        terms, turns=turns, coupled=bool(coupling), balancer=joint.drive.balancer
+    )
     for term in (term for term in terms if term not in fitting):
         if term in ALIASES["balancer"]:
-            text = f"drive term {term!r} of joint {joint.name!r} needs the points of a balancer: balancer = {{ ... }}"
+            text = (
+                f"drive term {term!r} of joint {joint.name!r} needs the points of a balancer: "
+                "balancer = { ... }"
+            )
             raise DescriptionError(f"{joint.where}: {text}")
         why = "needs a coupling: without one" if term in ALIASES["own"] else "needs an angle:"
-        rest = "it is the drive's own term" if term in ALIASES["own"] else f"the joint is {joint.kind}"
-        raise DescriptionError(f"{joint.where}: drive term {term!r} of joint {joint.name!r} {why} {rest}")
+        rest = (
+            "it is the drive's own term" if term in ALIASES["own"] else f"the joint is {joint.kind}"
+        )
+        raise DescriptionError(
+            f"{joint.where}: drive term {term!r} of joint {joint.name!r} {why} {rest}"
+        )
     what = f"{joint.where}: the coupling of joint {joint.name!r} names an unknown joint"
     require_known((other for other, _ in coupling), order, what)
     return replace(
@@ -286,7 +351,9 @@ def _drive(joint: LooseJoint, order: Mapping[str, int]) -> Drive:
     )
 
 
-def _followers(moving: Sequence[LooseJoint], every: Mapping[str, LooseJoint], source: str) -> dict[str, Follow]:
+def _followers(
+    moving: Sequence[LooseJoint], every: Mapping[str, LooseJoint], source: str
+) -> dict[str, Follow]:
     """Resolve followers of followers, so that every leader is an independent joint."""
     order = {joint.name: joint for joint in moving}
     names = formula_names(list(order), list(order))
@@ -306,8 +373,14 @@ def _followers(moving: Sequence[LooseJoint], every: Mapping[str, LooseJoint], so
         elif joint.leaders is not None:
             for leader in joint.leaders:
                 if leader in every and leader not in order:
-                    raise DescriptionError(f"{joint.where}: joint {joint.name!r} follows {leader!r}, which is fixed")
-            require_known(joint.leaders, order, f"{joint.where}: joint {joint.name!r} follows an unknown joint")
+                    raise DescriptionError(
+                        f"{joint.where}: joint {joint.name!r} follows {leader!r}, which is fixed"
+                    )
+            require_known(
+                joint.leaders,
+                order,
+                f"{joint.where}: joint {joint.name!r} follows an unknown joint",
+            )
             linear[joint.name] = dict(joint.leaders), joint.offset
 
     resolved: dict[str, tuple[dict[str, float], float]] = {}  # each once, however long the chain
@@ -317,15 +390,20 @@ def _followers(moving: Sequence[LooseJoint], every: Mapping[str, LooseJoint], so
             return resolved[name]
         if name in path:
             ring = " follows ".join((*path[path.index(name) :], name))
-            raise DescriptionError(f"{order[name].where}: joints follow each other in a ring: {ring}")
+            raise DescriptionError(
+                f"{order[name].where}: joints follow each other in a ring: {ring}"
+            )
         terms, offset = linear[name]
         flat: dict[str, float] = {}
         for leader, ratio in terms.items():
             if leader in follows and follows[leader].formula:
                 raise DescriptionError(
-                    f"{order[name].where}: joint {name!r} follows {leader!r}, which follows a formula"
+                    f"{order[name].where}: joint {name!r} follows {leader!r}, which follows a "
+                    "formula"
                 )
-            inner, shift = resolve(leader, (*path, name)) if leader in linear else ({leader: 1.0}, 0.0)
+            inner, shift = (
+                resolve(leader, (*path, name)) if leader in linear else ({leader: 1.0}, 0.0)
+            )
             offset += ratio * shift
             for independent, factor in inner.items():
                 flat[independent] = flat.get(independent, 0.0) + ratio * factor
@@ -336,12 +414,18 @@ def _followers(moving: Sequence[LooseJoint], every: Mapping[str, LooseJoint], so
     for name in linear:
         terms, offset = resolve(name, ())
         follows[name] = Follow(
-            terms=tuple((other, terms[other]) for other in sorted(terms, key=place.__getitem__) if terms[other]),
+            terms=tuple(
+                (other, terms[other])
+                for other in sorted(terms, key=place.__getitem__)
+                if terms[other]
+            ),
             offset=offset,
             passive=order[name].passive,
         )
     if len(follows) == len(moving):
-        raise DescriptionError(f"{_prefix(source)}every joint follows another; at least one must be independent")
+        raise DescriptionError(
+            f"{_prefix(source)}every joint follows another; at least one must be independent"
+        )
     return follows
 
 
@@ -359,7 +443,8 @@ def _loop(loop: LooseLoop, robot: Robot) -> Loop:
     start = loop.start or (0.0,) * len(loop.passive)
     if len(start) != len(loop.passive):
         raise DescriptionError(
-            f"{loop.where}: loop {loop.name!r} has {len(start)} start values for {len(loop.passive)} passive joints"
+            f"{loop.where}: loop {loop.name!r} has {len(start)} start values for "
+            f"{len(loop.passive)} passive joints"
         )
     home = tuple(sorted(loop.home, key=lambda pair: known_joints.index(pair[0])))
     return Loop(loop.name, *ends[0], *ends[1], loop.kind, loop.passive, start, home)

@@ -1,8 +1,9 @@
 """Placements as products of elementary steps: turns about, and shifts along, one coordinate axis.
 
-A constant placement is kept as the steps it was described by, not as sixteen numbers. So a right angle stays exactly
-a right angle, a length keeps the symbol the robot's file gave it, and the same steps can be evaluated in floating
-point, in an expression graph, with symbols, or in exact arithmetic.
+A constant placement is kept as the steps it was described by, not as sixteen numbers. So a right
+angle stays exactly a right angle, a length keeps the symbol the robot's file gave it, and the same
+steps can be evaluated in floating point, in an expression graph, with symbols, or in exact
+arithmetic.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ SNAPPED_ANGLE = info(
     "An angle within 1e-4 rad of a multiple of 90 degrees is taken as exactly that.",
     "Write the angle with more digits, or in degrees, if the robot file is yours.",
 )
-SNAPPED_AXIS = info("robot.snapped_axis", "An axis within 1e-4 rad of x, y or z is taken as exactly along it.")
+SNAPPED_AXIS = info(
+    "robot.snapped_axis", "An axis within 1e-4 rad of x, y or z is taken as exactly along it."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,10 @@ def cos_sin(angle: float) -> tuple[float, float]:
 
 
 def snap_angle(angle: float, where: str, notices: list[Notice] | None = None) -> float:
-    """Return the multiple of a right angle within 1e-4 rad of `angle`, or itself; more than 1e-9 rad is reported."""
+    """Return the multiple of a right angle within 1e-4 rad of `angle`, or itself.
+
+    More than 1e-9 rad is reported.
+    """
     _require_finite(angle, where)
     nearest = round(angle / _RIGHT) * _RIGHT
     error = abs(angle - nearest)
@@ -73,7 +79,10 @@ def snap_angle(angle: float, where: str, notices: list[Notice] | None = None) ->
         return float(angle)
     if error > SILENT_TOLERANCE and notices is not None:
         degrees = round(math.degrees(nearest))
-        text = f"{where}: angle {angle:.9g} rad taken as exactly {degrees} degrees (off by {error:.1e} rad)"
+        text = (
+            f"{where}: angle {angle:.9g} rad taken as exactly {degrees} degrees (off by "
+            f"{error:.1e} rad)"
+        )
         notices.append(SNAPPED_ANGLE(text, where=where, angle=float(angle), degrees=degrees))
     return nearest
 
@@ -85,19 +94,33 @@ def snap_length(length: float, where: str) -> float:
 
 
 def snapped_step(
-    kind: str, value: float, where: str, notices: list[Notice] | None = None, symbol: str = "", factor: float = 1.0
+    kind: str,
+    value: float,
+    where: str,
+    notices: list[Notice] | None = None,
+    symbol: str = "",
+    factor: float = 1.0,
 ) -> Step:
-    """Return a step whose angle or length is snapped; see :func:`snap_angle` and :func:`snap_length`."""
+    """Return a step whose angle or length is snapped.
+
+    See :func:`snap_angle` and :func:`snap_length`.
+    """
     snapped = snap_angle(value, where, notices) if kind[0] == "r" else snap_length(value, where)
     return Step(kind, snapped, symbol, factor)
 
 
-def snap_axis(axis: ArrayLike, where: str, notices: list[Notice] | None = None) -> NDArray[np.float64]:
-    """Return the axis as a unit vector, exactly along ±x, ±y, ±z where it is within 1e-4 rad of one."""
+def snap_axis(
+    axis: ArrayLike, where: str, notices: list[Notice] | None = None
+) -> NDArray[np.float64]:
+    """Return the axis as a unit vector, exactly along ±x, ±y, ±z where it is within 1e-4 rad of
+    one.
+    """
     vector = shaped_array(axis, (3,), f"{where}, axis")
     norm = float(np.linalg.norm(vector))
     if norm < LENGTH_TOLERANCE:
-        raise DescriptionError(f"{where}: the axis has length zero; give the direction the joint turns or slides along")
+        raise DescriptionError(
+            f"{where}: the axis has length zero; give the direction the joint turns or slides along"
+        )
     unit: NDArray[np.float64] = vector / norm
     main = int(np.argmax(np.abs(unit)))
     error = float(np.linalg.norm(np.delete(unit, main)))
@@ -106,8 +129,13 @@ def snap_axis(axis: ArrayLike, where: str, notices: list[Notice] | None = None) 
     snapped = np.zeros(3)
     snapped[main] = math.copysign(1.0, unit[main])
     if error > SILENT_TOLERANCE and notices is not None:
-        text = f"{where}: axis {_numbers(vector)} taken as exactly {_numbers(snapped)} (off by {error:.1e} rad)"
-        notices.append(SNAPPED_AXIS(text, where=where, axis=vector.tolist(), taken=snapped.tolist()))
+        text = (
+            f"{where}: axis {_numbers(vector)} taken as exactly {_numbers(snapped)} (off by "
+            f"{error:.1e} rad)"
+        )
+        notices.append(
+            SNAPPED_AXIS(text, where=where, axis=vector.tolist(), taken=snapped.tolist())
+        )
     return snapped
 
 
@@ -118,7 +146,10 @@ def tidy_steps(steps: Iterable[Step]) -> Steps:
 
 def inverse_steps(steps: Sequence[Step]) -> Steps:
     """Return the steps of the inverse placement."""
-    return tuple(Step(s.kind, 0.0 - s.value, s.symbol, -s.factor if s.symbol else 1.0) for s in reversed(steps))
+    return tuple(
+        Step(s.kind, 0.0 - s.value, s.symbol, -s.factor if s.symbol else 1.0)
+        for s in reversed(steps)
+    )
 
 
 def matrix_of(steps: Iterable[Step]) -> NDArray[np.float64]:
@@ -137,26 +168,40 @@ def matrix_of(steps: Iterable[Step]) -> NDArray[np.float64]:
     return T
 
 
-def steps_from_rpy(xyz: ArrayLike, rpy: ArrayLike, where: str, notices: list[Notice] | None = None) -> Steps:
-    """Return the steps of a placement given as URDF gives it: shift xyz, then Rz(yaw) Ry(pitch) Rx(roll)."""
+def steps_from_rpy(
+    xyz: ArrayLike, rpy: ArrayLike, where: str, notices: list[Notice] | None = None
+) -> Steps:
+    """Return the steps of a placement given as URDF gives it.
+
+    Shift xyz, then Rz(yaw) Ry(pitch) Rx(roll).
+    """
     shift, turn = np.asarray(xyz, dtype=float).tolist(), np.asarray(rpy, dtype=float).tolist()
-    values = [("t" + AXES[i], shift[i]) for i in range(3)] + [("r" + AXES[i], turn[i]) for i in (2, 1, 0)]
+    values = [("t" + AXES[i], shift[i]) for i in range(3)] + [
+        ("r" + AXES[i], turn[i]) for i in (2, 1, 0)
+    ]
     return tidy_steps(snapped_step(kind, value, where, notices) for kind, value in values)
 
 
 def steps_from_matrix(T: ArrayLike, where: str, notices: list[Notice] | None = None) -> Steps:
-    """Return steps (shift, then yaw, pitch, roll) of a homogeneous 4x4 matrix, which must be a rigid placement."""
+    """Return steps (shift, then yaw, pitch, roll) of a homogeneous 4x4 matrix, which must be a
+    rigid placement.
+    """
     matrix = shaped_array(T, (4, 4), where)
     R = matrix[:3, :3]
     if np.abs(R @ R.T - np.eye(3)).max() > 1e-6 or np.linalg.det(R) < 0:
         raise DescriptionError(f"{where}: the upper left 3x3 block is not a rotation matrix")
     if np.abs(matrix[3] - (0, 0, 0, 1)).max() > 1e-12:
-        raise DescriptionError(f"{where}: the last row of a placement is 0 0 0 1, got {_numbers(matrix[3])}")
+        raise DescriptionError(
+            f"{where}: the last row of a placement is 0 0 0 1, got {_numbers(matrix[3])}"
+        )
     return steps_from_rpy(matrix[:3, 3], rpy_of(R), where, notices)
 
 
 def rpy_of(R: NDArray[np.float64]) -> tuple[float, float, float]:
-    """Return (roll, pitch, yaw) with R = Rz(yaw) Ry(pitch) Rx(roll); roll = 0 where pitch is ±90 degrees."""
+    """Return (roll, pitch, yaw) with R = Rz(yaw) Ry(pitch) Rx(roll).
+
+    roll = 0 where pitch is ±90 degrees.
+    """
     pitch = math.atan2(-R[2, 0], math.hypot(R[0, 0], R[1, 0]))
     if math.hypot(R[0, 0], R[1, 0]) < ANGLE_TOLERANCE:
         return 0.0, math.copysign(_RIGHT, -R[2, 0]), math.atan2(-R[0, 1], R[1, 1])

@@ -24,12 +24,21 @@ from minidyn.model.drives import (
     terms_that_fit,
 )
 from minidyn.model.geometry import Step, Steps, inverse_steps, matrix_of
-from minidyn.model.parameters import STANDARD, Realizability, realizability, to_body, to_pseudo_inertia
+from minidyn.model.parameters import (
+    STANDARD,
+    Realizability,
+    realizability,
+    to_body,
+    to_pseudo_inertia,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Range of motion (rad or m), speed (rad/s or m/s) and effort (N m or N); infinite where not given."""
+    """Range of motion (rad or m), speed (rad/s or m/s) and effort (N m or N).
+
+    Infinite where not given.
+    """
 
     lower: float = -math.inf
     upper: float = math.inf
@@ -39,7 +48,9 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """How a joint depends on the independent ones: q = offset + Σ ratio q_leader, or a formula of them.
+    """How a joint depends on the independent ones.
+
+    q = offset + Σ ratio q_leader, or a formula of them.
 
     Attributes:
         terms: (joint name, ratio) of the leaders; every leader is an independent joint.
@@ -58,20 +69,24 @@ class Follow:
 class Joint:
     """One moving joint and the link it carries.
 
-    The link's frame seen from its parent's is `before`, then the motion, then `after`. For a modified
-    Denavit-Hartenberg row `after` is empty and the motion is along or about z.
+    The link's frame seen from its parent's is `before`, then the motion, then `after`. For a
+    modified Denavit-Hartenberg row `after` is empty and the motion is along or about z.
 
     Attributes:
         name: Unique name.
-        kind: "revolute", "continuous", "prismatic", or "fixed" (a load that keeps its own parameters).
+        kind: "revolute", "continuous", "prismatic", or "fixed" (a load that keeps its own
+            parameters).
         parent: Index of the parent link in `robot.links`, -1 for the base.
         before: Constant placement of the joint on its parent.
         motion: "rx", "ry", "rz", "tx", "ty" or "tz".
         direction: +1 or -1: the motion's value is direction times q.
-        after: Constant placement of the link's frame on the moving side; turns only for an oblique axis.
+        after: Constant placement of the link's frame on the moving side; turns only for an oblique
+            axis.
         limits: Range, speed, effort.
         follows: None for an independent joint.
         drive: Rotor inertia, gear, coupling, friction terms.
+        torque_measured: Whether its torque is an output. Where it is not, joint torques and rows of
+            regressors are zero there; accelerations, inertia and energy are those of all joints.
     """
 
     name: str
@@ -84,6 +99,7 @@ class Joint:
     limits: Limits = field(default_factory=Limits)
     follows: Follow | None = None
     drive: Drive = field(default_factory=Drive)
+    torque_measured: bool = True
 
     @property
     def turns(self) -> bool:
@@ -119,7 +135,9 @@ class Joint:
         return matrix_of((*self.before, *moved, *self.after))
 
     def structure(self, order: Mapping[str, int]) -> tuple[object, ...]:
-        """Return everything but names and parameters as plain values, joints by their place in `order`."""
+        """Return everything but names and parameters as plain values, joints by their place in
+        `order`.
+        """
         follows, drive = self.follows, self.drive
         return (
             self.kind == "fixed",
@@ -128,7 +146,8 @@ class Joint:
             self.motion,
             self.direction,
             plain_steps(self.after),
-            follows and ([(order[n], r) for n, r in follows.terms], follows.offset, follows.formula),
+            follows
+            and ([(order[n], r) for n, r in follows.terms], follows.offset, follows.formula),
             drive.columns,
             drive.sign_width,
             drive.stribeck_speed,
@@ -137,6 +156,7 @@ class Joint:
             [(order[n], c) for n, c in drive.coupling],
             *((drive.balancer,) if drive.balancer else ()),
             *(("breakaway", drive.breakaway_travel) if drive.breakaway_travel else ()),
+            *(() if self.torque_measured else ("torque not measured",)),
         )
 
 
@@ -148,7 +168,8 @@ class Link:
         name: Link name.
         joint: Name of the joint that carries it.
         frames: Names of the links that fixed joints merged into it.
-        parameters: XX XY XZ YY YZ ZZ MX MY MZ M (10,), in the link's frame, inertia about its origin.
+        parameters: XX XY XZ YY YZ ZZ MX MY MZ M (10,), in the link's frame, inertia about its
+            origin.
     """
 
     name: str
@@ -173,7 +194,10 @@ class Link:
 
     @property
     def pseudo_inertia(self) -> Array:
-        """Pseudo-inertia (4, 4): positive semidefinite exactly where some body has these parameters."""
+        """Pseudo-inertia (4, 4).
+
+        Positive semidefinite exactly where some body has these parameters.
+        """
         return to_pseudo_inertia(self.parameters)
 
     @property
@@ -187,7 +211,9 @@ class Link:
 
 @dataclass(frozen=True)
 class Frame:
-    """A named frame fixed to a link: what is left of a link that a fixed joint merged into its parent.
+    """A named frame fixed to a link.
+
+    What is left of a link that a fixed joint merged into its parent.
 
     Attributes:
         name: The merged link's name.
@@ -269,7 +295,10 @@ def drive_changes(
     ripple_order: ArrayLike | None,
     breakaway_travel: ArrayLike | None,
 ) -> Callable[[Joint], Joint]:
-    """Return what gives joints, of which `every` has all names, other drives; see `Robot.with_drives`."""
+    """Return what gives joints, of which `every` has all names, other drives.
+
+    See `Robot.with_drives`.
+    """
     rotors = _rotors(rotor_inertia, every)
     terms = None if friction is None else friction_symbols(friction)
     widths = _sizes("sign_width", "speed", sign_width, every)
@@ -286,7 +315,11 @@ def drive_changes(
         if joint.kind == "fixed":
             return joint
         old, pairs = joint.drive, turned.get(joint.name)
-        coupled = old.coupling if pairs is None else tuple((name, float(value)) for name, value in pairs.items())
+        coupled = (
+            old.coupling
+            if pairs is None
+            else tuple((name, float(value)) for name, value in pairs.items())
+        )
         balancer = None if rotors == set() and terms == () else old.balancer
         drive = replace(
             old,
@@ -314,7 +347,9 @@ def _rotors(wanted: bool | Iterable[str] | None, every: Sequence[str]) -> set[st
     if wanted is None or isinstance(wanted, bool):
         return None if wanted is None else set(every if wanted else ())
     if not isinstance(wanted, Iterable):
-        raise DescriptionError(f"rotor_inertia: expected True, False or names of joints, got {wanted!r}")
+        raise DescriptionError(
+            f"rotor_inertia: expected True, False or names of joints, got {wanted!r}"
+        )
     names = {wanted} if isinstance(wanted, str) else set(wanted)
     for name in sorted(names - set(every), key=str):
         raise UnknownName("joint", name, every)
@@ -326,12 +361,17 @@ def _sizes(what: str, kind: str, given: ArrayLike | None, every: Sequence[str]) 
         return {}
     values = real_array(given, what)
     if values.shape not in ((), (len(every),)) or not np.all((values >= 0) & np.isfinite(values)):
-        raise ShapeError(f"{what}: expected a {kind}, or one for each of {len(every)} joints, got {given!r}")
+        raise ShapeError(
+            f"{what}: expected a {kind}, or one for each of {len(every)} joints, got {given!r}"
+        )
     return dict(zip(every, np.broadcast_to(values, len(every)).tolist()))
 
 
 def typical_length(joints: Iterable[Joint]) -> float:
-    """Return the root mean square of the lengths between joints that are not zero, m; 1 where there are none."""
+    """Return the root mean square of the lengths between joints that are not zero, m.
+
+    1 where there are none.
+    """
     lengths = [length for length in _lengths(joints) if length != 0.0]
     return math.hypot(*lengths) / math.sqrt(len(lengths)) if lengths else 1.0
 
@@ -342,4 +382,9 @@ def largest_length(joints: Iterable[Joint]) -> float:
 
 
 def _lengths(joints: Iterable[Joint]) -> list[float]:
-    return [abs(step.value) for joint in joints for step in (*joint.before, *joint.after) if not step.is_turn]
+    return [
+        abs(step.value)
+        for joint in joints
+        for step in (*joint.before, *joint.after)
+        if not step.is_turn
+    ]

@@ -1,11 +1,14 @@
-"""The inertial parameters of bodies and robots: conventions, whether a body can have them, names and their order.
+"""The inertial parameters of bodies and robots.
 
-The ten of a rigid body in storage order: XX XY XZ YY YZ ZZ MX MY MZ M. XX ... ZZ are the entries of the inertia tensor
-about the link frame's origin (off-diagonals are tensor entries, -∫xy dm), MX MY MZ the first moments m·c, M the mass.
+Conventions, whether a body can have them, names and their order. The ten of a rigid body in storage
+order: XX XY XZ YY YZ ZZ MX MY MZ M. XX ... ZZ are the entries of the inertia tensor about the link
+frame's origin (off-diagonals are tensor entries, -∫xy dm), MX MY MZ the first moments m·c, M the
+mass.
 
-`Layout` is the one place that knows where a parameter of a robot stands. Joint by joint as in Gautier1991 (3): XX1 XY1
-XZ1 YY1 YZ1 ZZ1 MX1 MY1 MZ1 M1, then the drive terms of joint 1 that are switched on (Ia1 Fv1 Fc1 Fo1 ..., in the order
-of `minidyn.model.drives`), then XX2 ... Numbers count moving joints in order, mimic and passive ones included.
+`Layout` is the one place that knows where a parameter of a robot stands. Joint by joint as in
+Gautier1991 (3): XX1 XY1 XZ1 YY1 YZ1 ZZ1 MX1 MY1 MZ1 M1, then the drive terms of joint 1 that are
+switched on (Ia1 Fv1 Fc1 Fo1 ..., in the order of `minidyn.model.drives`), then XX2 ... Numbers
+count moving joints in order, mimic and passive ones included.
 """
 
 from __future__ import annotations
@@ -28,32 +31,52 @@ _COLUMN = (0, 1, 2, 1, 2, 2)
 _TENSOR = np.array([[0, 1, 2], [1, 3, 4], [2, 4, 5]])
 _DIAGONAL_FIRST = (0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2)  # xx yy zz xy xz yz of a tensor
 _FROM_DIAGONAL_FIRST = [0, 3, 4, 1, 5, 2]
-_PRODUCTS = np.array([1.0, 1.0, 1.0, -1.0, -1.0, -1.0])  # LuMeng1993: products of inertia have the other sign
+_PRODUCTS = np.array(
+    [1.0, 1.0, 1.0, -1.0, -1.0, -1.0]
+)  # LuMeng1993: products of inertia have the other sign
 # Pinocchio: m, mcx, mcy, mcz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz about the frame's origin
 _PINOCCHIO = np.array([9, 6, 7, 8, 0, 1, 3, 2, 4, 5])
+LARGEST_PARAMETER = 1e30
+"""Beyond it, in SI units, products of a robot's numbers leave floating point."""
+
 _LIGHTEST = 1e-14  # kg, kg m²: MuJoCo refuses moving bodies below 1e-15
 _INSIDE = 1e-10  # of the trace: MuJoCo's own eigenvalues are only so exact
 
 
 def tensor(phi: ArrayLike) -> Array:
-    """Return the 3x3 inertia tensor about the frame's origin of parameters (..., 10), or of XX ... ZZ (..., 6)."""
+    """Return the 3x3 inertia tensor about the frame's origin of parameters (..., 10), or of XX ...
+
+    ZZ (..., 6).
+    """
     return np.asarray(phi, dtype=float)[..., _TENSOR]
 
 
 def from_body(mass: float, com: ArrayLike, inertia: ArrayLike) -> Array:
-    """Return the ten parameters (10,) of a body of mass, kg, and centre of mass in the link frame (3,), m.
+    """Return the ten parameters (10,) of a body of mass, kg, and centre of mass in the link frame
+    (3,), m.
 
     The inertia (3, 3), kg m², is about the centre of mass, axes parallel to the link frame.
     """
     c = np.asarray(com, dtype=float)
-    about_origin = np.asarray(inertia, dtype=float) + mass * (c @ c * np.eye(3) - np.outer(c, c))
+    about = {
+        "mass": np.asarray(mass, dtype=float),
+        "centre of mass": c,
+        "inertia": np.asarray(inertia, dtype=float),
+    }
+    for what, values in about.items():
+        if (size := float(np.abs(values).max())) > LARGEST_PARAMETER:
+            raise DescriptionError(
+                f"{what} of a body: {size:.6g}; expected at most {LARGEST_PARAMETER:g} (SI units)"
+            )
+    about_origin = about["inertia"] + mass * (c @ c * np.eye(3) - np.outer(c, c))
     return np.concatenate([about_origin[_ROW, _COLUMN], mass * c, [mass]])
 
 
 def to_body(phi: ArrayLike) -> tuple[float, Array, Array]:
     """Return (mass, com, inertia about the centre of mass) of ten parameters.
 
-    A body of mass 0 without first moments has its centre at the origin; one with first moments has none (NaN).
+    A body of mass 0 without first moments has its centre at the origin; one with first moments has
+    none (NaN).
     """
     values = np.asarray(phi, dtype=float)
     mass, first = float(values[9]), values[6:9]
@@ -77,7 +100,8 @@ def from_pinocchio(values: ArrayLike) -> Array:
 def to_mujoco(phi: ArrayLike) -> tuple[float, Array, Array]:
     """Return (mass, pos, fullinertia) as MJCF's `<inertial>` takes them.
 
-    fullinertia is (xx, yy, zz, xy, xz, yz) about the centre of mass, axes parallel to the body frame.
+    fullinertia is (xx, yy, zz, xy, xz, yz) about the centre of mass, axes parallel to the body
+    frame.
     """
     mass, com, inertia = to_body(phi)
     return mass, com, inertia[_DIAGONAL_FIRST]
@@ -91,8 +115,8 @@ def from_mujoco(mass: float, pos: ArrayLike, fullinertia: ArrayLike) -> Array:
 def to_lumeng16(phi: ArrayLike) -> Array:
     """Return the sixteen parameters of LuMeng1993 for one link.
 
-    Order: m, m px, m py, m pz, m px², m py², m pz², m px py, m px pz, m py pz, Ixx, Iyy, Izz, Ixy, Ixz, Iyz, the
-    last six about the centre of mass with Ixy = +∫xy dm.
+    Order: m, m px, m py, m pz, m px², m py², m pz², m px py, m px pz, m py pz, Ixx, Iyy, Izz, Ixy,
+    Ixz, Iyz, the last six about the centre of mass with Ixy = +∫xy dm.
 
     Implements: LuMeng1993 eq. (27)-(32), the parameter vector.
     """
@@ -105,13 +129,19 @@ def from_lumeng16(theta: ArrayLike) -> Array:
     """Return the ten parameters from the sixteen of LuMeng1993 (a linear map: its rank is 10)."""
     t = np.asarray(theta, dtype=float)
     moments, own = t[..., 4:10], t[..., 10:] * _PRODUCTS
-    others = np.stack([moments[..., i] + moments[..., j] for i, j in ((1, 2), (0, 2), (0, 1))], axis=-1)
+    others = np.stack(
+        [moments[..., i] + moments[..., j] for i, j in ((1, 2), (0, 2), (0, 1))], axis=-1
+    )
     about_origin = np.concatenate([own[..., :3] + others, own[..., 3:] - moments[..., 3:]], axis=-1)
-    return np.concatenate([about_origin[..., _FROM_DIAGONAL_FIRST], t[..., 1:4], t[..., :1]], axis=-1)
+    return np.concatenate(
+        [about_origin[..., _FROM_DIAGONAL_FIRST], t[..., 1:4], t[..., :1]], axis=-1
+    )
 
 
 def to_pseudo_inertia(phi: ArrayLike) -> Array:
-    """Return the 4x4 pseudo-inertia [[Σ, m c], [m cᵀ, m]], Σ = ½ tr(I) 1 - I, of parameters (..., 10)."""
+    """Return the 4x4 pseudo-inertia [[Σ, m c], [m cᵀ, m]], Σ = ½ tr(I) 1 - I, of parameters (...,
+    10).
+    """
     values = np.asarray(phi, dtype=float)
     inertia = tensor(values)
     J = np.empty((*values.shape[:-1], 4, 4))
@@ -127,7 +157,9 @@ def from_pseudo_inertia(J: ArrayLike) -> Array:
     pseudo = np.asarray(J, dtype=float)
     sigma = pseudo[..., :3, :3]
     inertia = np.trace(sigma, axis1=-2, axis2=-1)[..., None, None] * np.eye(3) - sigma
-    return np.concatenate([inertia[..., _ROW, _COLUMN], pseudo[..., :3, 3], pseudo[..., 3:4, 3]], axis=-1)
+    return np.concatenate(
+        [inertia[..., _ROW, _COLUMN], pseudo[..., :3, 3], pseudo[..., 3:4, 3]], axis=-1
+    )
 
 
 def transform(phi: ArrayLike, T: ArrayLike) -> Array:
@@ -137,13 +169,16 @@ def transform(phi: ArrayLike, T: ArrayLike) -> Array:
 
 
 def body_parameters(body: Mapping[str, Any], where: str, extra: Sequence[str] = ()) -> Array:
-    """Return the ten parameters of a dict with mass, com and inertia, and perhaps `extra` keys; without mass NaN.
+    """Return the ten parameters of a dict with mass, com and inertia, and perhaps `extra` keys.
 
-    mass (kg), com (3,) (m; default origin), inertia (3, 3) about the centre of mass (kg m²; default 0).
+    Without mass NaN. mass (kg), com (3,) (m; default origin), inertia (3, 3) about the centre of
+    mass (kg m²; default 0).
     """
     for key in body:
         if key not in ("mass", "com", "inertia", *extra):
-            raise UnknownName(f"key in the parameters of {where}:", key, ("mass", "com", "inertia", *extra))
+            raise UnknownName(
+                f"key in the parameters of {where}:", key, ("mass", "com", "inertia", *extra)
+            )
     if "mass" not in body:
         if "com" in body or "inertia" in body:
             raise DescriptionError(f"{where}: com or inertia given without mass")
@@ -155,14 +190,20 @@ def body_parameters(body: Mapping[str, Any], where: str, extra: Sequence[str] = 
 
 
 def symmetric(inertia: Array, where: str) -> Array:
-    """Return a tensor (3, 3) without its asymmetry of rounding; one that is not symmetric is refused."""
+    """Return a tensor (3, 3) without its asymmetry of rounding.
+
+    One that is not symmetric is refused.
+    """
     if np.abs(inertia - inertia.T).max() > 1e-9 * max(np.abs(inertia).max(), 1e-300):
         raise DescriptionError(f"{where}: the tensor must be symmetric")
     return np.asarray(0.5 * (inertia + inertia.T))
 
 
 def ten_parameters(given: ArrayLike | Mapping[str, Any] | None, where: str) -> Array:
-    """Return ten parameters (10,) given as such or as a dict with mass, com and inertia; None: unknown."""
+    """Return ten parameters (10,) given as such or as a dict with mass, com and inertia.
+
+    None: unknown.
+    """
     if given is None:
         return np.full(10, np.nan)
     if isinstance(given, Mapping):
@@ -189,7 +230,8 @@ class Realizability:
 
     Attributes:
         realizable: True, False, or None where parameters are unknown.
-        smallest_eigenvalue: Of the 4x4 pseudo-inertia, after scaling lengths by the body's own size.
+        smallest_eigenvalue: Of the 4x4 pseudo-inertia, after scaling lengths by the body's own
+            size.
         reason: Plain words; "" where nothing is wrong.
     """
 
@@ -222,10 +264,10 @@ def possible_body(ten: Array, link: str) -> Array:
 
 
 def realizability(phi: ArrayLike) -> Realizability:
-    """Say whether some body of non-negative density has these ten parameters: pseudo-inertia not negative.
+    """Say whether some body of non-negative density has these ten parameters.
 
-    Point masses, rods and massless links (singular pseudo-inertia) are realizable; rounding of 1e-9 of the
-    largest entry is forgiven.
+    Pseudo-inertia not negative. Point masses, rods and massless links (singular pseudo-inertia) are
+    realizable; rounding of 1e-9 of the largest entry is forgiven.
     """
     values = np.asarray(phi, dtype=float)
     if np.isnan(values).any():
@@ -253,7 +295,10 @@ def realizability(phi: ArrayLike) -> Realizability:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One standard parameter: its symbol ("XX", "Ia", ...), the joint it belongs to (from 0), its place."""
+    """One standard parameter.
+
+    Its symbol ("XX", "Ia", ...), the joint it belongs to (from 0), its place.
+    """
 
     symbol: str
     joint: int
@@ -276,7 +321,10 @@ class Column:
 
     @property
     def is_rigid(self) -> bool:
-        """One of the ten of a link, the rotor's inertia, or of a balancer: it stays whatever friction is asked for."""
+        """One of the ten of a link, the rotor's inertia, or of a balancer.
+
+        It stays whatever friction is asked for.
+        """
         return self.is_inertial or self.symbol in STAYING
 
     @property
@@ -331,8 +379,12 @@ class Layout:
         """Return the places of several parameters."""
         return tuple(self.index(name) for name in names)
 
-    def vector(self, tens: Iterable[ArrayLike | None], terms: Iterable[Mapping[str, float]]) -> Array:
-        """Return the parameters (p,) from the ten of each link and each joint's drive terms by symbol; else NaN."""
+    def vector(
+        self, tens: Iterable[ArrayLike | None], terms: Iterable[Mapping[str, float]]
+    ) -> Array:
+        """Return the parameters (p,) from the ten of each link and each joint's drive terms by
+        symbol; else NaN.
+        """
         values = np.full(len(self), np.nan)
         for part, columns, ten, given in zip(self.links, self.drives, tens, terms):
             if ten is not None:

@@ -1,4 +1,6 @@
-"""The robot to look at: points and lines in space (links as sticks, joints as rings and boxes), a figure, a table."""
+"""The robot to look at: points and lines in space (links as sticks, joints as rings and boxes), a
+figure, a table.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ if TYPE_CHECKING:
     from minidyn.model.robot import Robot
 
 Surfaces = Mapping[str, tuple[Array, NDArray[np.int_]]]
-"""What links look like, by name: corners (v, 3), m, and the indices of the corners of each triangle (f, 3)."""
+"""What links look like, by name.
+
+Corners (v, 3), m, and the indices of the corners of each triangle (f, 3).
+"""
 
 _TRIES = 400  # postures among which the clearest is chosen
 _LOOP_TRIES = 12  # where loops must be solved for
@@ -47,7 +52,10 @@ def robot_table(robot: Robot) -> DisplayTable:
     names = (robot.base_name, *robot.link_names)
     columns: dict[str, list[Any]] = {
         "joint": [joint.name for joint in joints],
-        "moves": ["fixed" if joint.kind == "fixed" else "slides" if joint.slides else "turns" for joint in joints],
+        "moves": [
+            "fixed" if joint.kind == "fixed" else "slides" if joint.slides else "turns"
+            for joint in joints
+        ],
         "on": [names[joint.parent + 1] for joint in joints],
         "link": list(robot.link_names),
         "lower limit": [joint.limits.lower for joint in joints],
@@ -74,7 +82,17 @@ def plot_robot(robot: Robot, q: ArrayLike | None = None) -> Figure:
         if joint.kind != "fixed":
             x, y, _ = seen[scene.anchors[index]]
             label = f"{index + 1} {plot_label(joint.name, 20)}"
-            axis.text(x, y, label, fontsize=8, ha="center", va="center", color=MODEL, zorder=20, bbox=_LABEL)
+            axis.text(
+                x,
+                y,
+                label,
+                fontsize=8,
+                ha="center",
+                va="center",
+                color=MODEL,
+                zorder=20,
+                bbox=_LABEL,
+            )
     return figure
 
 
@@ -95,19 +113,32 @@ class Scene:
     robot: Robot
     points: list[Array] = field(default_factory=list)  # x, y, z each
     shapes: list[Shape] = field(default_factory=list)  # what is drawn
-    anchors: list[int] = field(default_factory=list)  # for each joint, the index of the point its label stands at
-    carriers: list[int] = field(default_factory=list)  # for each point, the index of the link that carries it; -1: base
+    anchors: list[int] = field(
+        default_factory=list
+    )  # for each joint, the index of the point its label stands at
+    carriers: list[int] = field(
+        default_factory=list
+    )  # for each point, the index of the link that carries it; -1: base
 
     @property
     def front_last(self) -> list[Shape]:
-        """The shapes in the order in which they are drawn: ground, links, axes, joints, the nearest last."""
+        """The shapes in the order in which they are drawn.
+
+        Ground, links, axes, joints, the nearest last.
+        """
         depth = view(np.array(self.points))[:, 2]
         return sorted(
-            self.shapes, key=lambda shape: (_FIRST_DRAWN[shape.kind], float(depth[list(shape.points)].mean()))
+            self.shapes,
+            key=lambda shape: (_FIRST_DRAWN[shape.kind], float(depth[list(shape.points)].mean())),
         )
 
     def add(
-        self, kind: str, points: list[Array], body: int, closed: bool = False, carriers: list[int] | None = None
+        self,
+        kind: str,
+        points: list[Array],
+        body: int,
+        closed: bool = False,
+        carriers: list[int] | None = None,
     ) -> None:
         """Add a shape; its points move with its body unless others carry them."""
         first = len(self.points)
@@ -117,9 +148,14 @@ class Scene:
 
 
 def view(points: Array) -> Array:
-    """Return points (..., 3) of the scene as seen at first: x to the right, y up, z towards the eye."""
+    """Return points (..., 3) of the scene as seen at first.
+
+    x to the right, y up, z towards the eye.
+    """
     c, s, ct, st = np.cos(TURN), np.sin(TURN), np.cos(TILT), np.sin(TILT)
-    return np.asarray(points @ np.array([[-s, c, 0.0], [-st * c, -st * s, ct], [ct * c, ct * s, st]]).T)
+    return np.asarray(
+        points @ np.array([[-s, c, 0.0], [-st * c, -st * s, ct], [ct * c, ct * s, st]]).T
+    )
 
 
 def scene_of(robot: Robot, q: ArrayLike | None = None, surfaces: Surfaces | None = None) -> Scene:
@@ -128,8 +164,9 @@ def scene_of(robot: Robot, q: ArrayLike | None = None, surfaces: Surfaces | None
     Args:
         robot: The robot.
         q: Positions (n,), rad or m; None: a posture that shows its joints.
-        surfaces: What links and frames look like, by name: corners (v, 3) in their own frames, and the indices of the
-            corners of each triangle (f, 3). Sticks and joints of links that have one are left out.
+        surfaces: What links and frames look like, by name: corners (v, 3) in their own frames, and
+            the indices of the corners of each triangle (f, 3). Sticks and joints of links that have
+            one are left out.
     """
     scene = _placed(robot, _posture(robot) if q is None else solve_loops(robot, q), surfaces)
     points = np.array(scene.points) @ _level(_up(robot))
@@ -139,7 +176,9 @@ def scene_of(robot: Robot, q: ArrayLike | None = None, surfaces: Surfaces | None
 
 
 def moving_scene(robot: Robot, q: Array, surfaces: Surfaces | None = None) -> tuple[Scene, Array]:
-    """Return the robot in motion, metres, z up: points in the frames of what carries them, and where these are.
+    """Return the robot in motion, metres, z up.
+
+    Points in the frames of what carries them, and where these are.
 
     Args:
         robot: The robot, without loops that are solved numerically.
@@ -173,7 +212,9 @@ def _placed(robot: Robot, q_all: Array, surfaces: Surfaces | None) -> Scene:
     paths = [path for path, _ in drawn]
     corners = np.concatenate([*paths, robot.base_placement[None, :3, 3]])
     size = max(float(np.ptp(corners, axis=0).max()), 1e-9)
-    scene.add("ground", _ring(robot.base_placement[:3, 3], _up(robot), 0.16 * size), -1, closed=True)
+    scene.add(
+        "ground", _ring(robot.base_placement[:3, 3], _up(robot), 0.16 * size), -1, closed=True
+    )
     for index, (path, before) in enumerate(drawn):
         parent = robot.joints[index].parent
         carriers = [parent] * before + [index] * (len(path) - before)
@@ -200,7 +241,12 @@ def _placed(robot: Robot, q_all: Array, surfaces: Surfaces | None) -> Scene:
             _box(scene, point, axis, index, 0.045 * size)
         elif joint.turns:
             for shift in (-0.03, 0.03):
-                scene.add("ring", _ring(point + shift * size * axis, axis, 0.042 * size), index, closed=True)
+                scene.add(
+                    "ring",
+                    _ring(point + shift * size * axis, axis, 0.042 * size),
+                    index,
+                    closed=True,
+                )
         scene.add("axis", [point - 0.11 * size * axis, point + 0.19 * size * axis], index)
         scene.anchors.append(len(scene.points))
         scene.points.append(point + 0.235 * size * axis)
@@ -213,7 +259,10 @@ def _placed(robot: Robot, q_all: Array, surfaces: Surfaces | None) -> Scene:
 def _add_surfaces(scene: Scene, surfaces: Surfaces, links: Array) -> None:
     """Put triangles where the links are; the sticks of links that are seen go."""
     robot = scene.robot
-    places = {robot.base_name: (-1, np.eye(4)), **{frame.name: (frame.link, frame.placement) for frame in robot.frames}}
+    places = {
+        robot.base_name: (-1, np.eye(4)),
+        **{frame.name: (frame.link, frame.placement) for frame in robot.frames},
+    }
     places |= {name: (index, np.eye(4)) for index, name in enumerate(robot.link_names)}
     seen = set()
     faces = []
@@ -225,19 +274,33 @@ def _add_surfaces(scene: Scene, surfaces: Surfaces, links: Array) -> None:
         first = len(scene.points)
         scene.points += list(corners @ T[:3, :3].T + T[:3, 3])
         scene.carriers += [body] * len(corners)
-        faces += [Shape("face", tuple(row), body, True) for row in (np.asarray(triangles) + first).tolist()]
+        faces += [
+            Shape("face", tuple(row), body, True)
+            for row in (np.asarray(triangles) + first).tolist()
+        ]
         seen.add(body)
-    scene.shapes = [one for one in scene.shapes if one.kind in ("ground", "axis") or one.body not in seen] + faces
+    scene.shapes = [
+        one for one in scene.shapes if one.kind in ("ground", "axis") or one.body not in seen
+    ] + faces
 
 
 def _posture(robot: Robot) -> Array:
-    """Positions of all joints: of many postures the one in which joints lie apart on paper and above the ground."""
+    """Positions of all joints.
+
+    Of many postures the one in which joints lie apart on paper and above the ground.
+    """
     rng = np.random.default_rng(5)
     middle, reach = np.zeros(robot.n), np.zeros(robot.n)
     for k, index in enumerate(robot.independent):
         joint = robot.joints[index]
         low, high = joint.limits.lower, joint.limits.upper
-        size = max((abs(step.value) for step in (*joint.before, *joint.after) if not step.is_turn), default=0.0) or 0.3
+        size = (
+            max(
+                (abs(step.value) for step in (*joint.before, *joint.after) if not step.is_turn),
+                default=0.0,
+            )
+            or 0.3
+        )
         bounded = np.isfinite(low) and np.isfinite(high)
         middle[k] = (low + high) / 2 if bounded else 0.0
         reach[k] = 0.35 * (high - low) if bounded else 0.3 * size if joint.slides else 1.2
@@ -252,15 +315,22 @@ def _posture(robot: Robot) -> Array:
     tips = (pose.points + 0.235 * size * pose.axes) @ _level(up) / size
     seen = view(tips)[..., :2]
     apart = np.linalg.norm(seen[:, :, None] - seen[:, None], axis=-1) + np.eye(seen.shape[1])
-    lowest = ((pose.links[..., :3, 3] - robot.base_placement[:3, 3]) @ up / size[..., 0]).min(axis=1)
+    lowest = ((pose.links[..., :3, 3] - robot.base_placement[:3, 3]) @ up / size[..., 0]).min(
+        axis=1
+    )
     score = (
-        np.minimum(apart.min(axis=(1, 2)), 0.16) + 0.15 * apart.min(axis=2).mean(axis=1) + 0.5 * np.minimum(lowest, 0)
+        np.minimum(apart.min(axis=(1, 2)), 0.16)
+        + 0.15 * apart.min(axis=2).mean(axis=1)
+        + 0.5 * np.minimum(lowest, 0)
     )
     return np.asarray(q_all[int(np.argmax(score))])
 
 
 def _closed(robot: Robot, tries: Array) -> Array:
-    """Postures near the one at which the loops' descriptions start; solving takes time, and not every one closes."""
+    """Postures near the one at which the loops' descriptions start.
+
+    Solving takes time, and not every one closes.
+    """
     said = {name: value for loop in robot.loops for name, value in loop.home}
     home = np.array([said.get(name, 0.0) for name in robot.joint_names])
     found = [solve_loops(robot, home)]
@@ -271,16 +341,25 @@ def _closed(robot: Robot, tries: Array) -> Array:
 
 
 def _path(robot: Robot, index: int, q_all: Array, links: Array) -> tuple[Array, int]:
-    """Points from the parent's origin to the link's, along the elementary shifts; and how many the parent carries."""
+    """Points from the parent's origin to the link's, along the elementary shifts.
+
+    And how many the parent carries.
+    """
     joint = robot.joints[index]
     here = robot.base_placement if joint.parent < 0 else links[joint.parent]
     points, before = [here[:3, 3]], 0
-    moved = () if joint.kind == "fixed" else (Step(joint.motion, joint.direction * float(q_all[index])),)
+    moved = (
+        ()
+        if joint.kind == "fixed"
+        else (Step(joint.motion, joint.direction * float(q_all[index])),)
+    )
     for number, step in enumerate((*joint.before, *moved, *joint.after)):
         if number == len(joint.before):
             before = len(points)
         here = here @ matrix_of((step,))
-        slides = joint.slides and number == len(joint.before)  # also where it stands at zero: later it does not
+        slides = joint.slides and number == len(
+            joint.before
+        )  # also where it stands at zero: later it does not
         if slides or (not step.is_turn and np.linalg.norm(here[:3, 3] - points[-1]) > 0):
             points.append(here[:3, 3])
     return np.array(points), before or len(points)
@@ -303,7 +382,10 @@ def _across(axis: Array) -> tuple[Array, Array]:
 
 
 def _level(up: Array) -> Array:
-    """Return the axes of a frame whose z is up (3, 3), one a column; usually its x and y are the file's."""
+    """Return the axes of a frame whose z is up (3, 3), one a column.
+
+    Usually its x and y are the file's.
+    """
     usual = np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0 if up[2] > 0 else -1.0, 0.0])
     return np.stack([*(usual if abs(up[2]) > 0.999 else _across(up)), up], axis=1)
 
@@ -318,7 +400,12 @@ def _box(scene: Scene, centre: Array, axis: Array, body: int, size: float) -> No
     a, b = _across(axis)
     for shift in (-1.3, 1.3):
         corners = [(1, 1), (-1, 1), (-1, -1), (1, -1)]
-        scene.add("box", [centre + size * (shift * axis + 0.8 * (x * a + y * b)) for x, y in corners], body, True)
+        scene.add(
+            "box",
+            [centre + size * (shift * axis + 0.8 * (x * a + y * b)) for x, y in corners],
+            body,
+            True,
+        )
 
 
 def _gripper(scene: Scene, link: Array, axis: Array, body: int, size: float) -> None:

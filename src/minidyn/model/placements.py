@@ -1,9 +1,10 @@
 """Where the links of a tree stand and how they move, in floating point, for loops.
 
-Dynamics has its own compiled recursions; these are for closing loops: plain NumPy over a batch of positions of all
-joints, mimic and passive ones included.
+Dynamics has its own compiled recursions; these are for closing loops: plain NumPy over a batch of
+positions of all joints, mimic and passive ones included.
 
-How far loops are open: the difference of two frames, its Jacobian, and its acceleration at constant rates.
+How far loops are open: the difference of two frames, its Jacobian, and its acceleration at constant
+rates.
 """
 
 from __future__ import annotations
@@ -25,25 +26,37 @@ if TYPE_CHECKING:
 
 
 def loop_residual(robot: Robot, loop: Loop, q_all: ArrayLike) -> tuple[Array, Array]:
-    """Return the distance of a loop's origins (...), m, and the angle between its frames (...), rad (0 for a point)."""
+    """Return the distance of a loop's origins (...), m, and the angle between its frames (...), rad
+    (0 for a point).
+    """
     difference = loop_difference(tree_pose(robot, q_all), loop)
-    turned = np.linalg.norm(difference[..., 3:], axis=-1) if loop.kind == "frame" else np.zeros(difference.shape[:-1])
+    turned = (
+        np.linalg.norm(difference[..., 3:], axis=-1)
+        if loop.kind == "frame"
+        else np.zeros(difference.shape[:-1])
+    )
     return np.linalg.norm(difference[..., :3], axis=-1), turned
 
 
 def loop_difference(pose: TreePose, loop: Loop) -> Array:
-    """Return frame b seen from frame a, world axes: (..., 3) for a point, (..., 6) with the turn for a frame."""
+    """Return frame b seen from frame a, world axes.
+
+    (..., 3) for a point, (..., 6) with the turn for a frame.
+    """
     A, B = pose.frame(loop.link_a, loop.steps_a), pose.frame(loop.link_b, loop.steps_b)
     shift = B[..., :3, 3] - A[..., :3, 3]
     if loop.kind == "point":
         return shift
-    return np.concatenate([shift, _rotation_vector(B[..., :3, :3] @ np.swapaxes(A[..., :3, :3], -1, -2))], axis=-1)
+    return np.concatenate(
+        [shift, _rotation_vector(B[..., :3, :3] @ np.swapaxes(A[..., :3, :3], -1, -2))], axis=-1
+    )
 
 
 def _rotation_vector(R: Array) -> Array:
     """Return axis times angle (..., 3) of rotation matrices (..., 3, 3)."""
     twist = 0.5 * np.stack(
-        [R[..., 2, 1] - R[..., 1, 2], R[..., 0, 2] - R[..., 2, 0], R[..., 1, 0] - R[..., 0, 1]], axis=-1
+        [R[..., 2, 1] - R[..., 1, 2], R[..., 0, 2] - R[..., 2, 0], R[..., 1, 0] - R[..., 0, 1]],
+        axis=-1,
     )
     sine = np.linalg.norm(twist, axis=-1)
     cosine = 0.5 * (np.trace(R, axis1=-2, axis2=-1) - 1.0)
@@ -69,11 +82,16 @@ def constraint(robot: Robot, pose: TreePose) -> tuple[Array, Array]:
 
 def bias(pose: TreePose, rates: Array) -> Array:
     """Return J̇ dq_all (..., m): the frames' relative acceleration at constant joint rates."""
-    return np.concatenate(_relative(pose, lambda link, point: pose.acceleration(link, point, rates)), axis=-1)
+    return np.concatenate(
+        _relative(pose, lambda link, point: pose.acceleration(link, point, rates)), axis=-1
+    )
 
 
 def _relative(pose: TreePose, motion: Callable[[int, Array], tuple[Array, Array]]) -> list[Array]:
-    """Return (linear, angular) motion of frame b less that of frame a, of each loop to solve; linear for a point."""
+    """Return (linear, angular) motion of frame b less that of frame a, of each loop to solve.
+
+    Linear for a point.
+    """
     found = []
     for loop in pose.robot.implicit_loops:
         of_a = motion(loop.link_a, pose.frame(loop.link_a, loop.steps_a)[..., :3, 3])
@@ -99,7 +117,10 @@ class TreePose:
         return np.broadcast_to(self.robot.base_placement @ local, (*self.links.shape[:-3], 4, 4))
 
     def jacobian(self, link: int, point: Array) -> tuple[Array, Array]:
-        """Return (linear, angular) velocity of a point of a link per joint rate: (..., 3, joints) each."""
+        """Return (linear, angular) velocity of a point of a link per joint rate.
+
+        (..., 3, joints) each.
+        """
         linear = np.zeros((*point.shape[:-1], 3, len(self.robot.joints)))
         angular = np.zeros_like(linear)
         for index in joints_to(self.robot, link):
@@ -112,8 +133,13 @@ class TreePose:
         return linear, angular
 
     def acceleration(self, link: int, point: Array, rates: Array) -> tuple[Array, Array]:
-        """Return (linear, angular) acceleration of a point of a link at constant joint rates: (..., 3) each."""
-        omega = alpha = linear = np.zeros(point.shape)  # linear: of the body's point that is at `here` now
+        """Return (linear, angular) acceleration of a point of a link at constant joint rates.
+
+        (..., 3) each.
+        """
+        omega = alpha = linear = np.zeros(
+            point.shape
+        )  # linear: of the body's point that is at `here` now
         here = np.broadcast_to(self.robot.base_placement[:3, 3], point.shape)
 
         def moved(target: Array) -> Array:
@@ -133,11 +159,16 @@ class TreePose:
 
 
 def tree_pose(robot: Robot, q_all: ArrayLike) -> TreePose:
-    """Return the tree at positions of all its joints (..., joints), rad or m; fixed loads take any value."""
+    """Return the tree at positions of all its joints (..., joints), rad or m.
+
+    Fixed loads take any value.
+    """
     q = np.asarray(q_all, dtype=float)
     count = len(robot.joints)
     if q.ndim == 0 or q.shape[-1] != count:
-        raise ShapeError(f"q_all: got shape {q.shape}, expected (..., {count}), one value for each joint")
+        raise ShapeError(
+            f"q_all: got shape {q.shape}, expected (..., {count}), one value for each joint"
+        )
     links = np.empty((*q.shape, 4, 4))
     axes, points = np.empty((*q.shape, 3)), np.empty((*q.shape, 3))
     base = robot.base_placement
@@ -146,7 +177,11 @@ def tree_pose(robot: Robot, q_all: ArrayLike) -> TreePose:
         before = parent @ matrix_of(joint.before)
         axes[..., index, :] = joint.direction * before[..., :3, "xyz".index(joint.motion[1])]
         points[..., index, :] = before[..., :3, 3]
-        moved = before if joint.kind == "fixed" else before @ _motion(joint.motion, joint.direction * q[..., index])
+        moved = (
+            before
+            if joint.kind == "fixed"
+            else before @ _motion(joint.motion, joint.direction * q[..., index])
+        )
         links[..., index, :, :] = moved @ matrix_of(joint.after)
     return TreePose(robot, links, axes, points)
 

@@ -15,10 +15,17 @@ from numpy.typing import ArrayLike
 from minidyn.arrays import Array, real_array
 from minidyn.errors import DescriptionError, ShapeError, UnknownName
 from minidyn.model.formula import Formula, formula_names
-from minidyn.model.geometry import Steps, matrix_of, steps_from_matrix
+from minidyn.model.geometry import Steps, matrix_of, steps_from_matrix, steps_from_rpy
 from minidyn.model.joint import Frame, Joint, Link, Loop, drive_changes, plain_steps
+from minidyn.model.lock import (
+    LockLike,
+    all_but,
+    lock_positions,
+    locked_notice,
+    with_locked,
+)
 from minidyn.model.mdh import mdh_parts
-from minidyn.model.parameters import Layout, ten_parameters
+from minidyn.model.parameters import LARGEST_PARAMETER, Layout, shaped_array, ten_parameters
 from minidyn.notices import Notice
 from minidyn.text import new_name
 
@@ -27,17 +34,23 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
+LARGEST_STEP = 1e9
+"""Longest shift, m, and largest turn, rad, of a placement."""
+
+
 @dataclass(frozen=True, eq=False)
 class Robot:
-    """A tree of links and joints with gravity, drives, limits and loops. Never changes; `with_...` make new ones.
+    """A tree of links and joints with gravity, drives, limits and loops.
 
-    Build one with :func:`minidyn.load`, :meth:`Robot.from_mdh` or :func:`minidyn.model.assemble.assemble`.
+    Never changes; `with_...` make new ones. Build one with :func:`minidyn.load`,
+    :meth:`Robot.from_mdh` or :func:`minidyn.model.assemble.assemble`.
 
     Attributes:
         name: For people.
         joints: All moving joints, each after its parent's; mimic and passive ones included.
         link_names: The link each joint carries.
-        gravity: Acceleration of gravity in the world frame (3,), m/s²: (0, 0, -9.81) where z points up.
+        gravity: Acceleration of gravity in the world frame (3,), m/s²: (0, 0, -9.81) where z points
+            up.
         parameters: Standard parameters (p,), NaN where unknown.
         base_name: Name of the base link.
         base: Placement of the base in the world.
@@ -46,6 +59,7 @@ class Robot:
         symbols: (name, value) of the geometry symbols.
         notices: What a reader should know about how the robot file was understood.
         source: Where it came from.
+        locks: (joint, position) of independent joints of its file that are locked: no joint here.
     """
 
     name: str
@@ -60,6 +74,7 @@ class Robot:
     symbols: tuple[tuple[str, float], ...] = ()
     notices: tuple[Notice, ...] = ()
     source: str = ""
+    locks: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
         for what, text in (("name", self.name), ("base name", self.base_name)):
@@ -67,37 +82,87 @@ class Robot:
                 raise DescriptionError(f"{what} of a robot: expected a text, got {text!r}")
         gravity = _frozen(self.gravity, "gravity")
         if gravity.shape != (3,) or not np.all(np.isfinite(gravity)):
-            raise DescriptionError(f"gravity: expected 3 finite numbers (m/s²), got {self.gravity!r}")
+            raise DescriptionError(
+                f"gravity: expected 3 finite numbers (m/s²), got {self.gravity!r}"
+            )
         object.__setattr__(self, "gravity", gravity)
         if not any(joint.kind != "fixed" for joint in self.joints):
-            raise DescriptionError(f"robot {self.name!r} has no moving joint; at least one is needed")
-        for kind, names in (("joint", [j.name for j in self.joints]), ("link", list(self.link_names))):
+            raise DescriptionError(
+                f"robot {self.name!r} has no moving joint; at least one is needed"
+            )
+        for kind, names in (
+            ("joint", [j.name for j in self.joints]),
+            ("link", list(self.link_names)),
+        ):
             for index, name in enumerate(names):
                 if not isinstance(name, str):
-                    raise DescriptionError(f"robot {self.name!r}: a {kind} is called {name!r}; expected a text")
+                    raise DescriptionError(
+                        f"robot {self.name!r}: a {kind} is called {name!r}; expected a text"
+                    )
                 if name in names[:index]:
-                    raise DescriptionError(f"robot {self.name!r}: two {kind}s are called {name!r}; names must differ")
+                    raise DescriptionError(
+                        f"robot {self.name!r}: two {kind}s are called {name!r}; names must differ"
+                    )
         for index, joint in enumerate(self.joints):
             if not -1 <= joint.parent < index:
                 raise DescriptionError(f"joint {joint.name!r}: its parent must come before it")
         values, known = _frozen(self.parameters, "parameters"), self.layout.names
         if values.shape != (len(known),):
-            text = f"expected {len(known)} values ({known[0]} ... {known[-1]}), got shape {values.shape}"
+            text = (
+                f"expected {len(known)} values ({known[0]} ... {known[-1]}), got shape "
+                f"{values.shape}"
+            )
             raise DescriptionError(f"parameters: {text}")
         if np.isinf(values).any():
             bad = known[int(np.flatnonzero(np.isinf(values))[0])]
-            raise DescriptionError(f"parameter {bad}: infinite; give a number, or NaN where it is unknown")
+            raise DescriptionError(
+                f"parameter {bad}: infinite; give a number, or NaN where it is unknown"
+            )
         object.__setattr__(self, "parameters", values)
+        self._check_sizes()
         self._check_followers()
+
+    def _check_sizes(self) -> None:
+        """Refuse numbers whose squares and products no computation holds."""
+        placed = [("the base", self.base)]
+        placed += [(f"joint {one.name!r}", (*one.before, *one.after)) for one in self.joints]
+        placed += [(f"frame {one.name!r}", one.steps) for one in self.frames]
+        for where, steps in placed:
+            for step in steps:
+                if not abs(step.value) <= LARGEST_STEP:
+                    unit = "rad" if step.is_turn else "m"
+                    raise DescriptionError(
+                        f"robot {self.name!r}, {where}: a placement of {step.value:.6g} {unit}; "
+                        f"expected at most {LARGEST_STEP:g}"
+                    )
+        large = np.flatnonzero(np.abs(self.parameters) > LARGEST_PARAMETER)
+        if len(large) or np.any(np.abs(self.gravity) > LARGEST_STEP):
+            what, value, most = (
+                (self.layout.names[large[0]], self.parameters[large[0]], LARGEST_PARAMETER)
+                if len(large)
+                else ("gravity", np.abs(self.gravity).max(), LARGEST_STEP)
+            )
+            raise DescriptionError(
+                f"robot {self.name!r}: {what} is {value:.6g}; expected at most {most:g}"
+            )
 
     def _check_followers(self) -> None:
         every = [joint.name for joint in self.joints]
         named: list[tuple[str, Iterable[str], Sequence[str]]] = []  # what, names, those that exist
         for joint in self.joints:
             leaders = dict(joint.follows.terms) if joint.follows else ()
-            named.append((f"joint in the coupling of joint {joint.name!r}:", dict(joint.drive.coupling), every))
+            named.append(
+                (
+                    f"joint in the coupling of joint {joint.name!r}:",
+                    dict(joint.drive.coupling),
+                    every,
+                )
+            )
             named.append((f"leader of joint {joint.name!r}:", leaders, self.joint_names))
-        named += [(f"joint of loop {loop.name!r}:", (*loop.passive, *dict(loop.home)), every) for loop in self.loops]
+        named += [
+            (f"joint of loop {loop.name!r}:", (*loop.passive, *dict(loop.home)), every)
+            for loop in self.loops
+        ]
         for what, names, known in named:
             for name in names:
                 if name not in known:
@@ -140,12 +205,20 @@ class Robot:
                 merged[frame.link].append(frame.name)
         return tuple(
             Link(name, joint.name, tuple(frames), _frozen(self.parameters[part], name))
-            for name, joint, frames, part in zip(self.link_names, self.joints, merged, self.layout.links)
+            for name, joint, frames, part in zip(
+                self.link_names, self.joints, merged, self.layout.links
+            )
         )
 
     def drive_terms(self, joint: int) -> dict[str, float]:
-        """Return the values of a joint's drive terms by symbol, {"Ia": 0.3, "Fv": 1.2}; NaN where unknown."""
-        return {column.symbol: float(self.parameters[column.index]) for column in self.layout.drives[joint]}
+        """Return the values of a joint's drive terms by symbol, {"Ia": 0.3, "Fv": 1.2}.
+
+        NaN where unknown.
+        """
+        return {
+            column.symbol: float(self.parameters[column.index])
+            for column in self.layout.drives[joint]
+        }
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -167,11 +240,16 @@ class Robot:
     def implicit_loops(self) -> tuple[Loop, ...]:
         """Loops whose passive joints are not given as functions and must be solved for."""
         explicit = {joint.name for joint in self.joints if joint.follows is not None}
-        return tuple(loop for loop in self.loops if any(name not in explicit for name in loop.passive))
+        return tuple(
+            loop for loop in self.loops if any(name not in explicit for name in loop.passive)
+        )
 
     @cached_property
     def formula_names(self) -> Mapping[str, str]:
-        """What formulas may call the independent joints: by name, or q1, q2, ... by number among all joints."""
+        """What formulas may call the independent joints: by name, or q1, q2, ...
+
+        by number among all joints.
+        """
         return formula_names([joint.name for joint in self.joints], self.joint_names)
 
     @cached_property
@@ -195,9 +273,9 @@ class Robot:
         return names.index(name)
 
     def find_frame(self, name: str | int | None) -> tuple[int, Steps]:
-        """Return (link index, placement on it) of a link or merged frame by name; None: the last link.
+        """Return (link index, placement on it) of a link or merged frame by name.
 
-        The base has index -1.
+        None: the last link. The base has index -1.
         """
         if name is None:
             return len(self.joints) - 1, ()
@@ -205,8 +283,13 @@ class Robot:
             if not -1 <= name < len(self.joints):
                 raise UnknownName("link number", name, [f"0 ... {len(self.joints) - 1} (-1: base)"])
             return int(name), ()
-        places: dict[str, tuple[int, Steps]] = {link: (index, ()) for index, link in enumerate(self.link_names)}
-        for other, index, steps in [*((f.name, f.link, f.steps) for f in self.frames), (self.base_name, -1, ())]:
+        places: dict[str, tuple[int, Steps]] = {
+            link: (index, ()) for index, link in enumerate(self.link_names)
+        }
+        for other, index, steps in [
+            *((f.name, f.link, f.steps) for f in self.frames),
+            (self.base_name, -1, ()),
+        ]:
             places.setdefault(other, (index, steps))
         if name not in places:
             raise UnknownName("link", name, places)
@@ -240,12 +323,13 @@ class Robot:
             d: Offsets along z at q = 0 (n,), m.
             theta: Angles about z at q = 0 (n,), rad.
             gravity: Acceleration of gravity in the base frame (3,), m/s².
-            parameters: The flat standard vector (see `robot.parameter_names`), or one dict per link with mass, com (3,)
-                and inertia (3, 3) about the centre of mass, axes parallel to the link frame; the keys Ia, Fv, Fc, Fo
-                switch that drive term on for that joint.
+            parameters: The flat standard vector (see `robot.parameter_names`), or one dict per link
+                with mass, com (3,) and inertia (3, 3) about the centre of mass, axes parallel to
+                the link frame; the keys Ia, Fv, Fc, Fo switch that drive term on for that joint.
             rotor_inertia: Whether every joint has the column Ia.
             friction: Friction terms of every joint: "viscous", "coulomb", "offset".
-            parent: For trees, the parent of each link: 0 the base, k the link of joint k. None: a chain.
+            parent: For trees, the parent of each link: 0 the base, k the link of joint k. None: a
+                chain.
             gamma: For trees, angles about the parent's z (n,), rad.
             b: For trees, offsets along the parent's z (n,), m.
             name: Name of the robot.
@@ -254,7 +338,9 @@ class Robot:
             The robot, with joints joint1, joint2, ... and links link1, link2, ...
         """
         given = {"gamma": gamma, "b": b, "alpha": alpha, "a": a, "theta": theta, "d": d}
-        made, values, notices = mdh_parts(joints, given, parameters, rotor_inertia, friction, parent)
+        made, values, notices = mdh_parts(
+            joints, given, parameters, rotor_inertia, friction, parent
+        )
         return cls(
             name=name or "robot",
             joints=made,
@@ -270,12 +356,56 @@ class Robot:
             return replace(self, parameters=np.full(len(self.layout), np.nan))
         values = real_array(parameters, "parameters")
         if values.shape != (len(self.layout),):
-            raise ShapeError(f"parameters: expected shape ({len(self.layout)},), got {values.shape}")
+            raise ShapeError(
+                f"parameters: expected shape ({len(self.layout)},), got {values.shape}"
+            )
         return replace(self, parameters=values)
 
     def with_gravity(self, gravity: ArrayLike) -> Robot:
         """Return the robot in another gravity (3,), m/s², world frame."""
         return replace(self, gravity=real_array(gravity, "gravity"))
+
+    def mounted(self, mount: ArrayLike) -> Robot:
+        """Return the robot with its base turned in the world: on a wall, a ceiling, an incline.
+
+        Args:
+            mount: Roll, pitch and yaw (3,), rad, as URDF's rpy: about fixed x, then y, then z. The
+                base as the file places it is turned so; a ceiling is (pi, 0, 0).
+        """
+        rpy = shaped_array(mount, (3,), "mount (roll, pitch, yaw)")
+        turns = steps_from_rpy(np.zeros(3), rpy, "mount")
+        return replace(self, base=(*turns, *self.base))
+
+    def locked(self, joints: LockLike) -> Robot:
+        """Return the robot with joints that do not move: a robot of fewer joints.
+
+        Links behind a locked joint become parts of others, exactly: torques of the joints that are
+        left are those of the whole robot with the others at rest. Joints that follow a locked joint
+        are locked with it. The notice `robot.locked` says what was locked, and where.
+
+        Args:
+            joints: {joint: position} in rad or m, None: at 0, or in the middle of its limits where
+                0 is outside; or names alone. Names may be patterns: "wheel_*".
+
+        Raises:
+            UnknownName: No joint fits a name.
+            Unsupported: A joint that is left turns the drive of a locked one.
+        """
+        positions = lock_positions(self, joints)
+        return with_locked(self, positions, locked_notice(positions))
+
+    def reduced(self, keep: Iterable[str] | str) -> Robot:
+        """Return the robot of some joints, the others locked as :meth:`locked` does by default.
+
+        Args:
+            keep: Names or patterns of the joints that move: ["torso", "arm_*"].
+        """
+        return self.locked(all_but(self, keep))
+
+    @property
+    def locked_joints(self) -> dict[str, float]:
+        """Independent joints of the robot's file that are locked, and where (rad or m)."""
+        return dict(self.locks)
 
     def with_drives(
         self,
@@ -292,25 +422,43 @@ class Robot:
 
         Args:
             rotor_inertia: All joints (True), none (False), or the named ones.
-            friction: Terms for all joints, names of minidyn.model.drives.TERMS; () for none. Terms that say nothing
-                new on a joint (a counterbalance where it slides, its own friction where its drive is not coupled)
-                are left out there. A balancer stays, unless rotor_inertia is False and friction () as well.
-            sign_width: Smoothing width: speed over which Coulomb friction reverses, for all joints or each of `joints`.
-            coupling: {joint: {other joint: coefficient}}: drives that other joints turn, too, as in a wrist whose last
-                motor also feels the joint before; drives that are not named keep theirs.
-            stribeck_speed: Speed at which the Stribeck term has fallen to a half, for all joints or each of `joints`.
-            presliding_travel: Travel (rad or m) over which presliding builds up, for all joints or each of `joints`.
-            ripple_order: Waves of the gears' ripple in a turn of the joint, for all joints or each of `joints`.
-            breakaway_travel: Travel (rad or m) over which breakaway decays, for all joints or each of `joints`.
+            friction: Terms for all joints, names of minidyn.model.drives.TERMS; () for none. Terms
+                that say nothing new on a joint (a counterbalance where it slides, its own friction
+                where its drive is not coupled) are left out there. A balancer stays, unless
+                rotor_inertia is False and friction () as well.
+            sign_width: Smoothing width: speed over which Coulomb friction reverses, for all joints
+                or each of `joints`.
+            coupling: {joint: {other joint: coefficient}}: drives that other joints turn, too, as in
+                a wrist whose last motor also feels the joint before; drives that are not named keep
+                theirs.
+            stribeck_speed: Speed at which the Stribeck term has fallen to a half, for all joints or
+                each of `joints`.
+            presliding_travel: Travel (rad or m) over which presliding builds up, for all joints or
+                each of `joints`.
+            ripple_order: Waves of the gears' ripple in a turn of the joint, for all joints or each
+                of `joints`.
+            breakaway_travel: Travel (rad or m) over which breakaway decays, for all joints or each
+                of `joints`.
         """
-        sizes = sign_width, coupling, stribeck_speed, presliding_travel, ripple_order, breakaway_travel
-        return self.with_joints(drive_changes([joint.name for joint in self.joints], rotor_inertia, friction, *sizes))
+        sizes = (
+            sign_width,
+            coupling,
+            stribeck_speed,
+            presliding_travel,
+            ripple_order,
+            breakaway_travel,
+        )
+        return self.with_joints(
+            drive_changes([joint.name for joint in self.joints], rotor_inertia, friction, *sizes)
+        )
 
     def open_loops(self) -> Robot:
         """Return the tree without its loops: every passive joint becomes an independent one."""
 
         def free(joint: Joint) -> Joint:
-            return replace(joint, follows=None) if joint.follows and joint.follows.passive else joint
+            return (
+                replace(joint, follows=None) if joint.follows and joint.follows.passive else joint
+            )
 
         return replace(self.with_joints(free), loops=())
 
@@ -321,12 +469,13 @@ class Robot:
         link: str | None = None,
         name: str = "load",
     ) -> Robot:
-        """Return the robot with a rigid load that keeps its own ten columns, numbered after the last joint.
+        """Return the robot with a rigid load that keeps its own ten columns, numbered after the
+        last joint.
 
         Args:
             placement: Load frame on the link (4, 4); None: the link's own frame.
-            parameters: Ten values XX ... M in the load frame, or a dict mass, com, inertia (about the centre of
-                mass); None: unknown.
+            parameters: Ten values XX ... M in the load frame, or a dict mass, com, inertia (about
+                the centre of mass); None: unknown.
             link: Link or frame that carries the load; None: the last link.
             name: Name of the load.
         """
@@ -337,30 +486,68 @@ class Robot:
             raise DescriptionError(f"a load on the base {link!r} does not move; name a moving link")
         if placement is not None:
             steps = (*steps, *steps_from_matrix(placement, f"placement of {name!r}"))
-        taken = {self.base_name, *self.link_names, *(j.name for j in self.joints), *(f.name for f in self.frames)}
-        return self.with_fixed(new_name(name, taken), index, steps, ten_parameters(parameters, f"load {name!r}"))
+        taken = {
+            self.base_name,
+            *self.link_names,
+            *(j.name for j in self.joints),
+            *(f.name for f in self.frames),
+        }
+        return self.with_fixed(
+            new_name(name, taken), index, steps, ten_parameters(parameters, f"load {name!r}")
+        )
 
     def with_fixed(self, name: str, link: int, steps: Steps, ten: Array | None) -> Robot:
-        """Return the robot with a load of its own name on a link by its index, placed by steps; see `with_load`."""
+        """Return the robot with a load of its own name on a link by its index, placed by steps.
+
+        See `with_load`.
+        """
         return replace(
             self,
             joints=(*self.joints, Joint(name, "fixed", link, steps)),
             link_names=(*self.link_names, name),
-            parameters=np.concatenate([self.parameters, np.full(10, np.nan) if ten is None else ten]),
+            parameters=np.concatenate(
+                [self.parameters, np.full(10, np.nan) if ten is None else ten]
+            ),
         )
 
     def with_joints(self, change: Callable[[Joint], Joint]) -> Robot:
-        """Return the robot with each joint changed; columns that remain keep their values, new ones are unknown."""
+        """Return the robot with each joint changed.
+
+        Columns that remain keep their values, new ones are unknown.
+        """
         joints = tuple(change(joint) for joint in self.joints)
         layout, old = Layout.of(joint.drive for joint in joints), self.layout
-        values = [self.parameters[old.index(name)] if name in old else np.nan for name in layout.names]
+        values = [
+            self.parameters[old.index(name)] if name in old else np.nan for name in layout.names
+        ]
         return replace(self, joints=joints, parameters=np.array(values))
+
+    @property
+    def torques_measured(self) -> tuple[bool, ...]:
+        """Of which independent joints the torque is an output (n,)."""
+        return tuple(self.joints[index].torque_measured for index in self.independent)
+
+    def with_measured_torques(self, measured: Sequence[bool] | None) -> Robot:
+        """Return the robot with the torques of some independent joints as outputs.
+
+        `measured` (n,) says which; None: all. The other rows of torques and regressors are zero.
+        """
+        wanted = (True,) * self.n if measured is None else tuple(map(bool, measured))
+        if wanted == self.torques_measured:
+            return self
+        known = dict(zip(self.joint_names, wanted))
+        return self.with_joints(
+            lambda joint: replace(joint, torque_measured=known.get(joint.name, True))
+        )
 
     # ---------------------------------------------------------------- identity
 
     @cached_property
     def structure_fingerprint(self) -> str:
-        """A hash of everything but parameter values and names: robots with equal ones share kernels."""
+        """A hash of everything but parameter values and names.
+
+        Robots with equal ones share kernels.
+        """
         parts = [repr(plain_steps(self.base)), repr(self.gravity.tolist())]
         order = {joint.name: index for index, joint in enumerate(self.joints)}
         parts += [repr(joint.structure(order)) for joint in self.joints]
@@ -372,21 +559,34 @@ class Robot:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of everything that describes the robot (16 hexadecimal digits)."""
-        text = repr((self.structure_fingerprint, self.name, self.link_names, self.frames, self.base_name))
-        text += repr([(joint.name, joint.kind, joint.limits, joint.drive.gear_ratio) for joint in self.joints])
+        text = repr(
+            (self.structure_fingerprint, self.name, self.link_names, self.frames, self.base_name)
+        )
+        text += repr(
+            [
+                (joint.name, joint.kind, joint.limits, joint.drive.gear_ratio)
+                for joint in self.joints
+            ]
+        )
         text += repr((self.parameters.tolist(), self.symbols))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    # ---------------------------------------------------------------- to look at (imported late: loading stays quick)
+    # ---------------------------------------------- to look at (imported late: loading stays quick)
 
     def to_pandas(self) -> DataFrame:
-        """Return the joints as a pandas frame: how each moves, its limits, the mass it carries, its drive."""
+        """Return the joints as a pandas frame.
+
+        How each moves, its limits, the mass it carries, its drive.
+        """
         from minidyn.model.picture import robot_table
 
         return robot_table(self).to_pandas()
 
     def plot(self, q: ArrayLike | None = None) -> Figure:
-        """Return a matplotlib figure at positions q (n,), rad or m; None: a posture that shows its joints."""
+        """Return a matplotlib figure at positions q (n,), rad or m.
+
+        None: a posture that shows its joints.
+        """
         from minidyn.model.picture import plot_robot
 
         return plot_robot(self, q)
@@ -407,11 +607,16 @@ class Robot:
         return Robot, tuple(getattr(self, field.name) for field in fields(self))
 
     def __repr__(self) -> str:
-        letters = "".join("P" if joint.slides else "F" if joint.kind == "fixed" else "R" for joint in self.joints)
+        letters = "".join(
+            "P" if joint.slides else "F" if joint.kind == "fixed" else "R" for joint in self.joints
+        )
         unknown = int(np.isnan(self.parameters).sum())
         known = f" ({'all' if unknown == len(self.layout) else unknown} unknown)" if unknown else ""
         loops = f", {len(self.loops)} loops" if self.loops else ""
-        return f"Robot({self.name!r}, n={self.n}, joints={letters}, {len(self.layout)} parameters{known}{loops})"
+        return (
+            f"Robot({self.name!r}, n={self.n}, joints={letters}, {len(self.layout)} "
+            f"parameters{known}{loops})"
+        )
 
     @property
     def base_placement(self) -> Array:

@@ -1,4 +1,7 @@
-"""Charts as SVG text: axes, grid lines, paths. Colours come from the page's style sheet through classes."""
+"""Charts as SVG text: axes, grid lines, paths.
+
+Colours come from the page's style sheet through classes.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,10 @@ class Axis:
     def ticks(self, wanted: int = 5) -> list[float]:
         """Return round values inside the range, about as many as wanted."""
         if self.log:
-            low, high = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
+            low, high = (
+                math.ceil(math.log10(self.low) - 1e-9),
+                math.floor(math.log10(self.high) + 1e-9),
+            )
             stride = max(1, math.ceil((high - low + 1) / wanted))
             return [10.0**power for power in range(low, high + 1, stride)]
         step = _step(self.high - self.low, wanted)
@@ -49,7 +55,9 @@ def _step(span: float, wanted: int) -> float:
 
 
 def nice_range(values: Array, floor: float = 0.0) -> Axis:
-    """Return a linear axis that holds all finite values, with some air, and is not narrower than `floor`."""
+    """Return a linear axis that holds all finite values, with some air, and is not narrower than
+    `floor`.
+    """
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (-1.0, 1.0)
     span = max(high - low, floor, 1e-12 * max(abs(low), abs(high)), 1e-300)
@@ -76,22 +84,46 @@ class Plot:
         """Return vertical places, pixels; larger values are higher."""
         return np.asarray(self.top + self.height * (1.0 - self.y.place(values)))
 
-    def axes(self, x_label: str = "", y_label: str = "", ticks: tuple[int, int] = (6, 3), labels: bool = True) -> Html:
-        """Return grid lines, tick labels and axis labels; without `labels` the horizontal axis is bare."""
+    def axes(
+        self,
+        x_label: str = "",
+        y_label: str = "",
+        ticks: tuple[int, int] = (6, 3),
+        labels: bool = True,
+    ) -> Html:
+        """Return grid lines, tick labels and axis labels.
+
+        Without `labels` the horizontal axis is bare.
+        """
         bottom = self.top + self.height
         marks: list[Html] = []
         for value in self.y.ticks(ticks[1]) if ticks[1] else ():
             y = float(self.py(value))
             zero = " zero" if value == 0 and not self.y.log else ""
-            marks.append(tag("line", class_=f"grid{zero}", x1=self.left, x2=self.left + self.width, y1=y, y2=y))
-            marks.append(tag("text", _tick(value, self.y), class_="tick end", x=self.left - 6, y=y + 3.5))
+            marks.append(
+                tag(
+                    "line",
+                    class_=f"grid{zero}",
+                    x1=self.left,
+                    x2=self.left + self.width,
+                    y1=y,
+                    y2=y,
+                )
+            )
+            marks.append(
+                tag("text", _tick(value, self.y), class_="tick end", x=self.left - 6, y=y + 3.5)
+            )
         for value in self.x.ticks(ticks[0]):
             x = float(self.px(value))
             marks.append(tag("line", class_="grid", x1=x, x2=x, y1=self.top, y2=bottom))
             if labels:
-                marks.append(tag("text", _tick(value, self.x), class_="tick middle", x=x, y=bottom + 15))
+                marks.append(
+                    tag("text", _tick(value, self.x), class_="tick middle", x=x, y=bottom + 15)
+                )
         if x_label:
-            marks.append(tag("text", x_label, class_="label end", x=self.left + self.width, y=bottom + 30))
+            marks.append(
+                tag("text", x_label, class_="label end", x=self.left + self.width, y=bottom + 30)
+            )
         if y_label:
             marks.append(tag("text", y_label, class_="label", x=self.left, y=self.top - 7))
         return join(marks)
@@ -110,27 +142,39 @@ class Plot:
 
 def _tick(value: float, axis: Axis) -> str:
     if axis.log:
-        return f"{value:g}" if -3 <= round(math.log10(value)) <= 3 else number(value, 1).removeprefix("1 · ")
+        return (
+            f"{value:g}"
+            if -3 <= round(math.log10(value)) <= 3
+            else number(value, 1).removeprefix("1 · ")
+        )
     step = _step(axis.high - axis.low, 5)
     places = max(0, -math.floor(math.log10(step) + 1e-9)) if step < 1 else 0
     return f"{value:.{min(places, 6)}f}".replace("-", "−") if abs(value) < 1e5 else number(value, 2)
 
 
 def runs_path(x: Array, y: Array) -> str:
-    """Return the `d` of a path through points, in tenths of pixels, lifted where a value is not finite."""
+    """Return the `d` of a path through points, in tenths of pixels, lifted where a value is not
+    finite.
+    """
     finite = np.isfinite(x) & np.isfinite(y)
     letters = np.where(np.r_[False, finite[:-1]], "L", "M")[finite].tolist()
     points = zip(letters, x[finite].tolist(), y[finite].tolist())
     return "".join(f"{letter}{a:.1f},{b:.1f}" for letter, a, b in points)
 
 
-def picture(width: float, height: float, marks: Iterable[Html], label: str, class_: str = "chart") -> Html:
+def picture(
+    width: float, height: float, marks: Iterable[Html], label: str, class_: str = "chart"
+) -> Html:
     """Return an SVG with a description for those who do not see it."""
     box = {"viewbox": f"0 0 {width:g} {height:g}", "role": "img"}
-    return tag("svg", *marks, class_=class_, **box, aria_label=label, preserveaspectratio="xMidYMid meet")
+    return tag(
+        "svg", *marks, class_=class_, **box, aria_label=label, preserveaspectratio="xMidYMid meet"
+    )
 
 
 def legend(entries: Sequence[tuple[str, str]]) -> Html:
     """Return a legend: (class of the line, words)."""
     keys = (tag("i", class_=f"key {class_}", aria_hidden="true") for class_, _ in entries)
-    return tag("p", *(tag("span", key, text) for key, (_, text) in zip(keys, entries)), class_="legend")
+    return tag(
+        "p", *(tag("span", key, text) for key, (_, text) in zip(keys, entries)), class_="legend"
+    )

@@ -1,4 +1,5 @@
-"""What readers of the papers look for: sixteen parameters a link, inertia constants, formulations, operation counts.
+"""What readers of the papers look for: sixteen parameters a link, inertia constants, formulations,
+operation counts.
 
 The inertia matrix by a formulation of LinFang1999, for a serial chain in mDH frames::
 
@@ -8,10 +9,18 @@ The inertia matrix by a formulation of LinFang1999, for a serial chain in mDH fr
 
 from __future__ import annotations
 
-from minidyn.base.closed_form.mlc import CompositeBody, InertiaConstants, composite_bodies_at, inertia_constants
+from minidyn.base.closed_form.mlc import (
+    CompositeBody,
+    InertiaConstants,
+    composite_bodies_at,
+    inertia_constants,
+)
 from minidyn.base.closed_form.partition import Partition, inertia_and_gravity
 from minidyn.dynamics.mdh_chain import mdh_rows
-from minidyn.dynamics.papers.by_regressor import forward_dynamics_by_regressor, inertia_matrix_by_regressor
+from minidyn.dynamics.papers.by_regressor import (
+    forward_dynamics_by_regressor,
+    inertia_matrix_by_regressor,
+)
 from minidyn.dynamics.papers.chain import chain_at, composite_bodies
 from minidyn.dynamics.papers.formulations import FORMULATIONS
 from minidyn.dynamics.regressor_forms import Lumeng16, lumeng16

@@ -1,4 +1,7 @@
-"""Formulations of the inertia matrix side by side for one robot: as LinFang1999 counts, and as they run here."""
+"""Formulations of the inertia matrix side by side for one robot.
+
+As LinFang1999 counts, and as they run here.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from minidyn.display import COLOURS, DisplayTable, new_figure
 from minidyn.dynamics.papers.formulations import FORMULATIONS
 from minidyn.dynamics.papers.minimal import MEETING
 from minidyn.errors import Unsupported
+from minidyn.model.canonical import TOLERANCE
 from minidyn.model.robot import Robot
 from minidyn.papers.operation_count import operation_count
 from minidyn.text import markdown_cell
@@ -27,7 +31,10 @@ NUMBERS = (*FORMULATIONS, MEETING)
 """Formulations 1 to 5 of LinFang1999, and 6, which meets half-way."""
 
 WAYS = {
-    "paper": "sum of the lines of LinFang1999's tables: general geometry, no zero but those the formulas show",
+    "paper": (
+        "sum of the lines of LinFang1999's tables: general geometry, no zero but those the "
+        "formulas show"
+    ),
     "generic": "program that runs, general geometry with the robot's joints",
     "customised": "formulas in the robot's own geometry, zeros folded, before passes",
     "executed": "program that runs, the robot's own geometry",
@@ -44,8 +51,9 @@ class FormulationCounts:
     Attributes:
         robot: Name of the robot.
         joints: Its joints, such as "RRPRRR".
-        counts: For each of "paper", "generic", "customised" and "executed" the (multiplications, additions) of
-            formulations 1 to 6; None where there is no count: LinFang1999 has no formulation 6.
+        counts: For each of "paper", "generic", "customised" and "executed" the (multiplications,
+            additions) of formulations 1 to 6; None where there is no count: LinFang1999 has no
+            formulation 6.
     """
 
     robot: str
@@ -54,12 +62,21 @@ class FormulationCounts:
 
     @property
     def best(self) -> dict[str, int]:
-        """The formulation with the fewest operations for each way of counting; the first of equals."""
-        totals = {way: [np.inf if each is None else sum(each) for each in row] for way, row in self.counts.items()}
+        """The formulation with the fewest operations for each way of counting.
+
+        The first of equals.
+        """
+        totals = {
+            way: [np.inf if each is None else sum(each) for each in row]
+            for way, row in self.counts.items()
+        }
         return {way: NUMBERS[int(np.argmin(row))] for way, row in totals.items()}
 
     def to_pandas(self) -> DataFrame:
-        """Return the counts as a pandas frame: one row a formulation, multiplications and additions of each way."""
+        """Return the counts as a pandas frame.
+
+        One row a formulation, multiplications and additions of each way.
+        """
         return self._display().to_pandas()
 
     def to_markdown(self) -> str:
@@ -72,9 +89,16 @@ class FormulationCounts:
     def to_latex(self) -> str:
         """Return the table as LaTeX that needs no package, the winners bold."""
         rows = self._rows(lambda text: rf"\textbf{{{text}}}")
-        lines = [r"\begin{tabular}{l" + "r" * (len(self._heads) - 1) + "}", r"\hline", _row(self._heads), r"\hline"]
+        lines = [
+            r"\begin{tabular}{l" + "r" * (len(self._heads) - 1) + "}",
+            r"\hline",
+            _row(self._heads),
+            r"\hline",
+        ]
         note = f"Inertia matrix of {escape_latex(self.robot)} ({self.joints}): {self.summary}."
-        return "\n".join([f"% {note}", *lines, *map(_row, rows), r"\hline", r"\end{tabular}"]) + "\n"
+        return (
+            "\n".join([f"% {note}", *lines, *map(_row, rows), r"\hline", r"\end{tabular}"]) + "\n"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the counts as plain values for `json.dump`."""
@@ -88,8 +112,14 @@ class FormulationCounts:
         return {"robot": self.robot, "joints": self.joints, "formulations": rows, "best": self.best}
 
     def plot(self) -> Figure:
-        """Return a matplotlib figure: operations of each formulation, one bar for each way of counting."""
-        title = f"Inertia matrix of {self.robot} ({self.joints}): formulation {self.best['executed']} is the cheapest"
+        """Return a matplotlib figure.
+
+        Operations of each formulation, one bar for each way of counting.
+        """
+        title = (
+            f"Inertia matrix of {self.robot} ({self.joints}): formulation {self.best['executed']} "
+            "is the cheapest"
+        )
         figure, axes = new_figure(title, 1, 3.4)
         axis = axes[0]
         places, width = np.arange(len(NUMBERS)), 0.8 / len(self.counts)
@@ -97,7 +127,9 @@ class FormulationCounts:
             shift = (index - (len(self.counts) - 1) / 2) * width
             drawn = [k for k, each in enumerate(row) if each is not None]
             heights = [sum(each) for each in row if each is not None]
-            bars = axis.bar(places[drawn] + shift, heights, width=0.92 * width, color=COLOURS[index], label=way)
+            bars = axis.bar(
+                places[drawn] + shift, heights, width=0.92 * width, color=COLOURS[index], label=way
+            )
             axis.bar_label(bars, fontsize=7)
         axis.set_xticks(places, [f"formulation {number}" for number in NUMBERS])
         axis.set_ylabel("multiplications + additions")
@@ -109,7 +141,10 @@ class FormulationCounts:
         """Which formulation is best, in words."""
         best = self.best
         others = ", ".join(f"{way} {number}" for way, number in best.items() if way != "executed")
-        return f"formulation {best['executed']} is the cheapest that runs (fewest by other counts: {others})"
+        return (
+            f"formulation {best['executed']} is the cheapest that runs (fewest by other counts: "
+            f"{others})"
+        )
 
     @property
     def _heads(self) -> list[str]:
@@ -150,25 +185,30 @@ def _row(cells: list[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
-def formulation_counts(robot: Robot) -> FormulationCounts:
-    """Count the operations of a robot's inertia matrix by formulations 1 to 5 of LinFang1999 and 6, side by side.
+def formulation_counts(robot: Robot, tolerance: float = TOLERANCE) -> FormulationCounts:
+    """Count the operations of a robot's inertia matrix by formulations 1 to 5 of LinFang1999 and 6,
+    side by side.
 
-    Four ways of counting: "paper", the sum of the lines of LinFang1999's tables; "generic", the program that runs, in
-    general geometry with the robot's joints; "customised", the formulas in the robot's own geometry, zeros folded;
-    "executed", the program that runs: the same after passes that share and factor. All are of base parameters with
-    general values, sines and cosines given, composite bodies included; rotors are left out.
+    Four ways of counting: "paper", the sum of the lines of LinFang1999's tables; "generic", the
+    program that runs, in general geometry with the robot's joints; "customised", the formulas in
+    the robot's own geometry, zeros folded; "executed", the program that runs: the same after passes
+    that share and factor. All are of base parameters with general values, sines and cosines given,
+    composite bodies included; rotors are left out.
 
     Args:
         robot: A serial chain.
+        tolerance: Axes that are special within this are exactly so, as in `base_parameters`.
 
     Raises:
         Unsupported: The robot is not an open serial chain.
 
     Implements: LinFang1999 Table VI, Table VIII for a robot of one's own.
     """
-    chain = rigid_chain(robot)
+    chain = rigid_chain(robot, tolerance)
     if chain is None:
-        raise Unsupported(f"formulations of the inertia matrix: robot {robot.name!r} is not an open serial chain")
+        raise Unsupported(
+            f"formulations of the inertia matrix: robot {robot.name!r} is not an open serial chain"
+        )
     rigid = chain[0]
 
     def recorded(number: int) -> Counts:
@@ -176,10 +216,14 @@ def formulation_counts(robot: Robot) -> FormulationCounts:
         return found["mul"], found["add"]
 
     ways: dict[str, Callable[[int], Counts]] = {
-        "paper": lambda k: None if k == MEETING else operation_count(robot, formulation=k, counting="paper"),
+        "paper": lambda k: (
+            None if k == MEETING else operation_count(robot, formulation=k, counting="paper")
+        ),
         "generic": lambda k: operation_count(robot, formulation=k, customised=False),
         "customised": recorded,
-        "executed": lambda k: operation_count(robot, formulation=k),
+        "executed": lambda k: operation_count(robot, formulation=k, tolerance=tolerance),
     }
     counts = {way: tuple(counted(number) for number in NUMBERS) for way, counted in ways.items()}
-    return FormulationCounts(robot.name, "".join("R" if joint.turns else "P" for joint in rigid.joints), counts)
+    return FormulationCounts(
+        robot.name, "".join("R" if joint.turns else "P" for joint in rigid.joints), counts
+    )

@@ -1,7 +1,8 @@
-"""How many multiplications and additions one evaluation takes: executed by this package, or as LinFang1999 counts.
+"""How many multiplications and additions one evaluation takes.
 
-The paper counts for general geometry and uses no zero but those its formulas show. The lines of its Tables I to V and
-VII are kept apart so that its totals (Tables VI and VIII) can be followed.
+Executed by this package, or as LinFang1999 counts. The paper counts for general geometry and uses
+no zero but those its formulas show. The lines of its Tables I to V and VII are kept apart so that
+its totals (Tables VI and VIII) can be followed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from minidyn.dynamics.mdh_chain import check_open
 from minidyn.dynamics.mdh_frames import to_mdh
 from minidyn.dynamics.papers.minimal import MEETING, MINIMAL_WHAT
 from minidyn.errors import UnknownName, Unsupported
+from minidyn.model.canonical import TOLERANCE
 from minidyn.model.robot import Robot
 
 COUNTINGS = ("executed", "paper")
@@ -23,21 +25,26 @@ def operation_count(
     formulation: int | None = None,
     counting: str = "executed",
     customised: bool = True,
+    tolerance: float = TOLERANCE,
 ) -> tuple[int, int]:
     """Return (multiplications, additions) of one evaluation on the robot's base parameters.
 
-    Sines and cosines are given, geometry is numeric, and base parameters are general: no zero, equality or sign of a
-    particular value is used. What depends on parameters alone is computed once and not counted. Rotor inertia, friction
-    and drives are left out.
+    Sines and cosines are given, geometry is numeric, and base parameters are general: no zero,
+    equality or sign of a particular value is used. What depends on parameters alone is computed
+    once and not counted. Rotor inertia, friction and drives are left out.
 
     Args:
         robot: The robot. Formulations and counts of papers need a serial chain.
-        what: "inertia_matrix", "inverse_dynamics", "gravity_torque", "velocity_torque" (Coriolis and centrifugal) or
-            "coriolis_matrix".
-        formulation: Of the inertia matrix: 1 to 5 as in LinFang1999, 6 meets half-way; None: the cheapest.
-        counting: "executed": operations of the recorded program after its passes. "paper": the sum of the lines of
-            LinFang1999's tables, which are for general geometry and the inertia matrix.
-        customised: Whether the robot's own geometry folds; False: general alpha, a and d with the same joints.
+        what: "inertia_matrix", "inverse_dynamics", "gravity_torque", "velocity_torque" (Coriolis
+            and centrifugal) or "coriolis_matrix".
+        formulation: Of the inertia matrix: 1 to 5 as in LinFang1999, 6 meets half-way; None: the
+            cheapest.
+        counting: "executed": operations of the recorded program after its passes. "paper": the sum
+            of the lines of LinFang1999's tables, which are for general geometry and the inertia
+            matrix.
+        customised: Whether the robot's own geometry folds; False: general alpha, a and d with the
+            same joints.
+        tolerance: Axes that are special within this are exactly so, as in `base_parameters`.
 
     Raises:
         UnknownName: No such function, formulation or counting.
@@ -46,11 +53,15 @@ def operation_count(
     _check(what, formulation, counting)
     if counting == "paper":
         if what != "inertia_matrix":
-            raise Unsupported(f'counting "paper" is for the inertia matrix; LinFang1999 does not count {what}')
+            raise Unsupported(
+                f'counting "paper" is for the inertia matrix; LinFang1999 does not count {what}'
+            )
         check_open(robot, "operation counts of LinFang1999")
         joints = "".join("R" if joint.turns else "P" for joint in to_mdh(robot)[0].joints)
         return paper_count(joints, formulation)
-    function = counted_program(robot if customised else generic_chain(robot), what, formulation)
+    function = counted_program(
+        robot if customised else generic_chain(robot), what, formulation, tolerance
+    )
     return function.counts["mul"], function.counts["add"]
 
 
@@ -61,15 +72,21 @@ def _check(what: str, formulation: int | None, counting: str) -> None:
         raise UnknownName("function", what, MINIMAL_WHAT)
     check_formulation(formulation, what)
     if counting == "paper" and formulation == MEETING:
-        raise Unsupported(f'counting "paper": formulation {MEETING} is not in LinFang1999; give 1 to 5')
+        raise Unsupported(
+            f'counting "paper": formulation {MEETING} is not in LinFang1999; give 1 to 5'
+        )
 
 
 Line = tuple[str, int, int, int]
-"""One line of a table: what it computes, how often, and each time its multiplications and additions."""
+"""One line of a table.
+
+What it computes, how often, and each time its multiplications and additions.
+"""
 
 
 def formulation_lines(number: int, joints: str) -> list[Line]:
-    """Return the lines of Table I to V for a row of joints such as "RRPRRR", composite bodies being at hand.
+    """Return the lines of Table I to V for a row of joints such as "RRPRRR", composite bodies being
+    at hand.
 
     Raises:
         UnknownName: There is no such formulation.
@@ -95,12 +112,22 @@ def formulation_lines(number: int, joints: str) -> list[Line]:
         """Pairs j = 1 ... n-2, k = j+2 ... n."""
         return sum(n - j - 1 for j in range(1, n - 1) if R[j - 1] or not turning_only)
 
-    handed_down = [("f_(j,i), j = 2 ... i-2", inner, 8, 4), ("t_(j,i), j = 2 ... i-2", inner, 12, 8)]
+    handed_down = [
+        ("f_(j,i), j = 2 ... i-2", inner, 8, 4),
+        ("t_(j,i), j = 2 ... i-2", inner, 12, 8),
+    ]
     to_first = [("t_(1,i), i >= 3", n - 2, 14, 10) if R[0] else ("f_(1,i), i >= 3", n - 2, 8, 4)]
     carried = [("u_j in frame j+1, D_ii", n, 0, 0), ("u_j in frame k", outward(False), 8, 4)]
-    mixed, sliding = ("D_ji, j translational, i rotational", pairs(False, True), 2, 1), pairs(False, False)
+    mixed, sliding = (
+        ("D_ji, j translational, i rotational", pairs(False, True), 2, 1),
+        pairs(False, False),
+    )
     if number == 1:
-        second = [("s from 1 to 2 in frame 2", 1, 2, 0), ("t_(1,2)", 1, 12, 8)] if R[0] else [("f_(1,2)", 1, 6, 2)]
+        second = (
+            [("s from 1 to 2 in frame 2", 1, 2, 0), ("t_(1,2)", 1, 12, 8)]
+            if R[0]
+            else [("f_(1,2)", 1, 6, 2)]
+        )
         return [
             ("f_ii, t_ii, D_ii", n, 0, 0),
             ("f_(i-1,i), i >= 3, rotational", some(True, 3), 6, 2),
@@ -159,24 +186,31 @@ def total(lines: list[Line]) -> tuple[int, int]:
 
 
 def paper_count(joints: str, number: int | None = None) -> tuple[int, int]:
-    """Return (multiplications, additions) of the inertia matrix with its composite bodies, counted as the paper does.
+    """Return (multiplications, additions) of the inertia matrix with its composite bodies, counted
+    as the paper does.
 
-    Of "RRPRRR" for instance; without a number, by the formulation of 1 to 5 with the fewest operations.
+    Of "RRPRRR" for instance; without a number, by the formulation of 1 to 5 with the fewest
+    operations.
     """
     moments = total(moment_lines(joints))
-    counts = [total(formulation_lines(k, joints)) for k in ((1, 2, 3, 4, 5) if number is None else (number,))]
+    counts = [
+        total(formulation_lines(k, joints))
+        for k in ((1, 2, 3, 4, 5) if number is None else (number,))
+    ]
     mul, add = min(counts, key=sum)
     return mul + moments[0], add + moments[1]
 
 
 def moment_lines(joints: str) -> list[Line]:
-    """Return the lines of Table VII for a row of joints in general geometry: s is the second rotational joint.
+    """Return the lines of Table VII for a row of joints in general geometry.
 
-    The printed totals leave out what joint n's constants make needless (l and V of the last body are zero) and the
-    first moment of joint r where it is joint 1, which nothing uses.
+    s is the second rotational joint. The printed totals leave out what joint n's constants make
+    needless (l and V of the last body are zero) and the first moment of joint r where it is joint
+    1, which nothing uses.
 
     Implements: LinFang1999 Table VII.
-    Differs: Where joint n is translational, which the paper does not count, its first step is counted alike.
+    Differs: Where joint n is translational, which the paper does not count, its first step is
+    counted alike.
     """
     n, R = len(joints), [False, *(letter == "R" for letter in joints.upper())]  # counted from 1
     turning = [i for i in range(1, n + 1) if R[i]]
@@ -187,10 +221,34 @@ def moment_lines(joints: str) -> list[Line]:
     for i in range(n - 1, s - 2, -1):
         last = i + 1 == n
         lines.append(
-            (f"l_{i}", 1, *((6, 2) if last and R[i + 1] else (3, 0) if last else (8, 4) if R[i + 1] else (9, 5)))
+            (
+                f"l_{i}",
+                1,
+                *(
+                    (6, 2)
+                    if last and R[i + 1]
+                    else (3, 0)
+                    if last
+                    else (8, 4)
+                    if R[i + 1]
+                    else (9, 5)
+                ),
+            )
         )
         lines.append(
-            (f"X_{i}", 1, *((0, 0) if last and R[i + 1] else (3, 1) if last else (3, 6) if R[i + 1] else (4, 5)))
+            (
+                f"X_{i}",
+                1,
+                *(
+                    (0, 0)
+                    if last and R[i + 1]
+                    else (3, 1)
+                    if last
+                    else (3, 6)
+                    if R[i + 1]
+                    else (4, 5)
+                ),
+            )
         )
         if i >= s:
             lines += [(f"Y_{i}", 1, 18, 14), (f"V_{i}", 1, 3, 4)]

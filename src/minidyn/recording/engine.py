@@ -1,10 +1,11 @@
-"""Who reads the chunks of a recording: workers of any executor, with retries; results come in the order of the chunks.
+"""Who reads the chunks of a recording: workers of any executor, with retries.
 
-An executor is what `concurrent.futures` calls so: a process pool, `dask.distributed.Client(...).get_executor()`, those
-of Ray and MPI. Tasks travel there as a function and a chunk (paths, rows, settings), and small results travel back;
-clusters, where each task costs milliseconds, get two chunks a task where there are many. A worker that dies, and a file
-that cannot be read, is tried again; what fails again stops the work or is left out. Files are opened by workers, too,
-some at a time.
+Results come in the order of the chunks. An executor is what `concurrent.futures` calls so: a
+process pool, `dask.distributed.Client(...).get_executor()`, those of Ray and MPI. Tasks travel
+there as a function and a chunk (paths, rows, settings), and small results travel back; clusters,
+where each task costs milliseconds, get two chunks a task where there are many. A worker that dies,
+and a file that cannot be read, is tried again; what fails again stops the work or is left out.
+Files are opened by workers, too, some at a time.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import multiprocessing
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -32,7 +33,8 @@ T = TypeVar("T")
 
 DASK = ("local",)
 
-_AHEAD = 128  # tasks that are handed to the executor before their turn: more workers than that have none to do
+# tasks that are handed to the executor before their turn: more workers than that have none to do
+_AHEAD = 128
 _ALONE = 32  # chunks that are tasks of their own; clusters get those after them two at a time
 _CLUSTERS = ("distributed", "ray", "mpi4py")
 _TRIES = 3
@@ -83,11 +85,19 @@ class Task:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
-        self.__name__ = str(getattr(getattr(function, "func", function), "__name__", "task")).strip("_")
+        self.__name__ = str(getattr(getattr(function, "func", function), "__name__", "task")).strip(
+            "_"
+        )
 
-    def __call__(self, chunks: Sequence[tuple[Stretch, int]], empty: Sketch | None) -> list[_Answer]:
-        """Return what the function makes of each chunk, given with its first row, and a sketch of what was read."""
-        return [self._of(chunk, row, None if empty is None else empty.like()) for chunk, row in chunks]
+    def __call__(
+        self, chunks: Sequence[tuple[Stretch, int]], empty: Sketch | None
+    ) -> list[_Answer]:
+        """Return what the function makes of each chunk, given with its first row, and a sketch of
+        what was read.
+        """
+        return [
+            self._of(chunk, row, None if empty is None else empty.like()) for chunk, row in chunks
+        ]
 
     def _of(self, chunk: Stretch, row: int, made: Sketch | None) -> _Answer:
         try:
@@ -114,7 +124,11 @@ class Engine:
     notices: list[Notice] = field(default_factory=list)
 
     def map(
-        self, function: Callable[..., T], chunks: Iterable[LazyRecording], empty: Sketch | None, left_out: bool
+        self,
+        function: Callable[..., T],
+        chunks: Iterable[LazyRecording],
+        empty: Sketch | None,
+        left_out: bool,
     ) -> Iterator[tuple[T, int, Sketch | None]]:
         """Yield (result, samples, sketch of what was read) of each chunk, in their order."""
         for found, chunk, part in self.tried(function, chunks, empty):
@@ -123,12 +137,17 @@ class Engine:
             elif left_out:
                 self.leave_out(found, chunk)
             else:
-                raise WorkerFailed(found.text, [file for file in chunk.files if file in found.text] or chunk.files)
+                raise WorkerFailed(
+                    found.text, [file for file in chunk.files if file in found.text] or chunk.files
+                )
 
     def tried(
         self, function: Callable[..., T], chunks: Iterable[S], empty: Sketch | None = None
     ) -> Iterator[tuple[T | _Failure, S, Sketch | None]]:
-        """Yield (result or failure, chunk, sketch) of each chunk: the caller decides what a failure means."""
+        """Yield (result or failure, chunk, sketch) of each chunk.
+
+        The caller decides what a failure means.
+        """
         task, waiting = Task(function), deque[_Waiting]()
         rest, most = self._tasks(chunks), 1 if isinstance(self.executor, Here) else _AHEAD
         try:
@@ -159,7 +178,9 @@ class Engine:
     def leave_out(self, failure: _Failure, chunk: Stretch) -> None:
         """Note a chunk that cannot be read, or raise where that stops the work."""
         if self.on_error == "stop":
-            raise WorkerFailed(f"{failure.text}; on_error='skip' (--on-error skip) leaves such files out")
+            raise WorkerFailed(
+                f"{failure.text}; on_error='skip' (--on-error skip) leaves such files out"
+            )
         files = ", ".join(chunk.files)
         text = f"{files}: {len(chunk)} samples are left out ({failure.text})"
         self.notices.append(LEFT_OUT(text, files=files, samples=len(chunk)))
@@ -168,7 +189,9 @@ class Engine:
 class _Waiting:
     """A task under way, submitted again where it fails."""
 
-    def __init__(self, engine: Engine, task: Task, chunks: Sequence[tuple[Any, int]], empty: Sketch | None) -> None:
+    def __init__(
+        self, engine: Engine, task: Task, chunks: Sequence[tuple[Any, int]], empty: Sketch | None
+    ) -> None:
         self.engine, self.task, self.chunks, self.empty = engine, task, chunks, empty
         self.future: Future[Any] = self._submitted()
 
@@ -177,9 +200,13 @@ class _Waiting:
             return self.engine.executor.submit(self.task, self.chunks, self.empty)
         except BrokenExecutor as error:
             raise WorkerFailed(
-                f"the executor is broken ({error or type(error).__name__}); make a new one, or give workers=N, whose "
-                "processes are replaced"
+                f"the executor is broken ({error or type(error).__name__}); make a new one, or "
+                "give workers=N, whose processes are replaced"
             ) from None
+        except RuntimeError as error:  # what a client says that lost its scheduler
+            if _module(self.engine.executor) not in _CLUSTERS:
+                raise
+            raise WorkerFailed(_gone(self.engine, error)) from None
 
     def result(self) -> list[_Answer]:
         """Return what came of each chunk: a failure after several tries."""
@@ -187,6 +214,8 @@ class _Waiting:
             answers: list[_Answer]
             try:
                 answers = self.future.result()
+            except CancelledError as error:  # nobody here cancels what is waited for
+                raise WorkerFailed(_gone(self.engine, error)) from None
             except Exception as error:
                 if not _of_worker(error):
                     raise
@@ -197,6 +226,17 @@ class _Waiting:
         return answers
 
 
+def _gone(engine: Engine, error: Exception) -> str:
+    """Say that whoever hands out tasks no longer answers, and where the work goes on."""
+    who = "the Dask scheduler" if _module(engine.executor) in _CLUSTERS else "the executor"
+    kept = (
+        f"the same call goes on in {engine.keep}"
+        if engine.keep is not None
+        else "with keep=FOLDER (--keep FOLDER) the same call goes on where it was"
+    )
+    return f"{who} no longer answers ({type(error).__name__}): start it again; {kept}"
+
+
 def _died(error: Exception, chunk: Stretch) -> str:
     files = ", ".join(chunk.files) or "samples in memory"
     what = f"{type(error).__name__}: {error}".rstrip(": ").replace("\n", " ")[:200]
@@ -204,8 +244,14 @@ def _died(error: Exception, chunk: Stretch) -> str:
 
 
 def _of_worker(error: Exception) -> bool:
-    """Whether an error is one of the machine that ran a task, not of the task: it may go better elsewhere."""
-    return isinstance(error, OSError | BrokenExecutor | EOFError | MemoryError) or _module(error) in _CLUSTERS
+    """Whether an error is one of the machine that ran a task, not of the task.
+
+    It may go better elsewhere.
+    """
+    return (
+        isinstance(error, OSError | BrokenExecutor | EOFError | MemoryError)
+        or _module(error) in _CLUSTERS
+    )
 
 
 def _module(value: object) -> str:
@@ -236,7 +282,9 @@ class Workers(Executor):
 
     def _new(self) -> ProcessPoolExecutor:
         spawn = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(self._workers, mp_context=spawn, initializer=_end_with_the_driver)
+        return ProcessPoolExecutor(
+            self._workers, mp_context=spawn, initializer=_end_with_the_driver
+        )
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """Run a function in one of the processes."""
@@ -254,7 +302,10 @@ class Workers(Executor):
 
 
 def _end_with_the_driver() -> None:
-    """Have this process end when the one that started it does: a driver that is killed cannot end its workers."""
+    """Have this process end when the one that started it does.
+
+    A driver that is killed cannot end its workers.
+    """
     driver = multiprocessing.parent_process()
     if driver is not None:
         Thread(target=_end_after, args=(driver,), name="end with the driver", daemon=True).start()
@@ -271,8 +322,8 @@ def engine_of(executor: Executor, on_error: str = "stop") -> Engine:
         raise UnknownName("on_error", on_error, ON_ERROR)
     if not callable(getattr(executor, "submit", None)):
         raise WrongArgument(
-            "executor: expected one of concurrent.futures, such as ProcessPoolExecutor(8) or Dask's "
-            f"Client(...).get_executor(), got a value of type {type(executor).__name__}"
+            "executor: expected one of concurrent.futures, such as ProcessPoolExecutor(8) or "
+            f"Dask's Client(...).get_executor(), got a value of type {type(executor).__name__}"
         )
     return Engine(executor, on_error)
 
@@ -284,7 +335,10 @@ def led_by(
     keep: str | os.PathLike[str] | None = None,
     **reading: Any,
 ) -> AnyRecording:
-    """Return a recording that an executor's workers read; one in memory stays as it is: it has been read."""
+    """Return a recording that an executor's workers read.
+
+    One in memory stays as it is: it has been read.
+    """
     engine = engine_of(Here() if executor is None else executor, on_error)
     engine = engine if keep is None else replace(engine, keep=Path(keep).absolute())
     if not isinstance(recording, LazyRecording):
@@ -303,8 +357,13 @@ def led_by(
     return replace(recording, engine=engine, parts=parts, notices=recording.notices + told)
 
 
-def of_each(executor: Executor, function: Callable[[Any], T], paths: Sequence[Any]) -> list[T | None]:
-    """Return what a function makes of each file, by workers; None where that failed: who asked tries it itself."""
+def of_each(
+    executor: Executor, function: Callable[[Any], T], paths: Sequence[Any]
+) -> list[T | None]:
+    """Return what a function makes of each file, by workers.
+
+    None where that failed: who asked tries it itself.
+    """
     size = max(1, len(paths) // _OPENED)
     groups = [Files(tuple(paths[begin : begin + size])) for begin in range(0, len(paths), size)]
     made: list[T | None] = []
@@ -313,7 +372,9 @@ def of_each(executor: Executor, function: Callable[[Any], T], paths: Sequence[An
     return made
 
 
-def _of_files(function: Callable[[Any], T], group: Files, row: int, progress: object) -> list[T | None]:
+def _of_files(
+    function: Callable[[Any], T], group: Files, row: int, progress: object
+) -> list[T | None]:
     return [_of_file(function, path) for path in group.paths]
 
 
@@ -328,8 +389,14 @@ def _of_file(function: Callable[[Any], T], path: Any) -> T | None:
 def executor_of(
     workers: int | None = None, scheduler: str | None = None, dask: str | None = None
 ) -> Iterator[Executor | None]:
-    """Give the executor that a command line asks for: processes, a Dask cluster at an address, or one of its own."""
-    given = [name for name, value in (("workers", workers), ("scheduler", scheduler), ("dask", dask)) if value]
+    """Give the executor that a command line asks for: processes, a Dask cluster at an address, or
+    one of its own.
+    """
+    given = [
+        name
+        for name, value in (("workers", workers), ("scheduler", scheduler), ("dask", dask))
+        if value
+    ]
     if len(given) > 1:
         raise MinidynError(f"--{given[0]} and --{given[1]}: give one of them")
     if workers is not None:
@@ -343,8 +410,12 @@ def executor_of(
         return
     distributed = optional("distributed")
     try:
-        client = distributed.Client(scheduler) if scheduler else distributed.Client(threads_per_worker=1)
+        client = (
+            distributed.Client(scheduler) if scheduler else distributed.Client(threads_per_worker=1)
+        )
     except (OSError, ValueError, TypeError) as error:
-        raise MinidynError(f"--scheduler {scheduler}: no Dask scheduler answers there ({error})") from None
+        raise MinidynError(
+            f"--scheduler {scheduler}: no Dask scheduler answers there ({error})"
+        ) from None
     with client:
         yield client.get_executor()

@@ -1,11 +1,13 @@
-"""Recordings that stay on disk: the same names as a recording, and tiles of it read when they are needed.
+"""Recordings that stay on disk.
 
-What both kinds share, so that nobody needs to ask which one it is: `len`, `n`, `joint_names`, `signals`, `runs`,
-`starts`, `notices`, `info`, slices of samples, `part`, `tiles`, `thinned`, `reordered`, `load` and `each`.
+The same names as a recording, and tiles of it read when they are needed. What both kinds share, so
+that nobody needs to ask which one it is: `len`, `n`, `joint_names`, `signals`, `runs`, `starts`,
+`notices`, `info`, slices of samples, `part`, `tiles`, `thinned`, `reordered`, `load` and `each`.
 
-A pass over a long recording is cut into chunks (`chunks`), and what a function makes of each comes back in their order
-(`each`), one after the other in this process or by the workers of an engine (`engine.py`). Where chunks begin depends
-on the data alone, so results do not depend on who computed them.
+A pass over a long recording is cut into chunks (`chunks`), and what a function makes of each comes
+back in their order (`each`), one after the other in this process or by the workers of an engine
+(`engine.py`). Where chunks begin depends on the data alone, so results do not depend on who
+computed them.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import numpy as np
 
 from minidyn.arrays import given_away
 from minidyn.errors import MinidynError
-from minidyn.notices import Notice, act
+from minidyn.notices import Notice, warning
 from minidyn.recording.recording import SIGNALS, Recording, between, without_sketch
 from minidyn.recording.sketch import collecting, joined_info, sketch_of
 
@@ -32,9 +34,10 @@ if TYPE_CHECKING:
 ON_ERROR = ("stop", "skip")
 """What becomes of the work where a part of the logs cannot be read."""
 
-LEFT_OUT = act(
+LEFT_OUT = warning(
     "recording.left_out",
-    "Files, or parts of them, could not be read and were left out, as asked: the result is that of the rest.",
+    "Files, or parts of them, could not be read and were left out, as asked: the result is that "
+    "of the rest.",
     "Mend or remove {files}, and run it again: the result lacks them.",
 )
 
@@ -53,11 +56,15 @@ class RunOnDisk(Protocol):
         ...
 
     def cuts(self, begin: int, end: int) -> Sequence[int]:
-        """Return samples between `begin` and `end`, rising, at which reading may begin without loss."""
+        """Return samples between `begin` and `end`, rising, at which reading may begin without
+        loss.
+        """
         ...
 
     def narrowed(self, begin: int, end: int) -> tuple[RunOnDisk, int, int]:
-        """Return a run that holds at least these samples, and between which of its own they are: little to send."""
+        """Return a run that holds at least these samples, and between which of its own they are:
+        little to send.
+        """
         ...
 
     @property
@@ -118,7 +125,9 @@ class HeldRun:
 
 @dataclass(frozen=True, eq=False)
 class LazyRecording:
-    """A recording left on disk: `joint_names`, `n`, `len`, `runs`, `notices`, slices; samples come as `tiles`.
+    """A recording left on disk: `joint_names`, `n`, `len`, `runs`, `notices`, slices.
+
+    Samples come as `tiles`.
 
     Attributes:
         joint_names: Names of the columns.
@@ -163,7 +172,9 @@ class LazyRecording:
 
     def __getitem__(self, part: slice) -> LazyRecording:
         if not isinstance(part, slice) or part.step not in (None, 1):
-            raise MinidynError("a lazy recording is sliced by consecutive samples, as in recording[:1000]")
+            raise MinidynError(
+                "a lazy recording is sliced by consecutive samples, as in recording[:1000]"
+            )
         low, high, _ = part.indices(len(self))
         kept, row = [], 0
         for run, begin, end in self.parts:
@@ -171,15 +182,23 @@ class LazyRecording:
             if first < last:
                 kept.append((run, begin + first, begin + last))
             row += end - begin
-        info = self.info if high - low == len(self) else without_sketch(self.info)  # it is of the whole
+        info = (
+            self.info if high - low == len(self) else without_sketch(self.info)
+        )  # it is of the whole
         return replace(self, parts=tuple(kept), info=info)
 
     def part(self, begin: float, end: float = 1.0) -> LazyRecording:
-        """Return the samples between two shares of the whole: `part(0.0, 0.7)` the first 70 %, `part(0.7)` the rest."""
+        """Return the samples between two shares of the whole.
+
+        `part(0.0, 0.7)` the first 70 %, `part(0.7)` the rest.
+        """
         return self[between(begin, end, len(self))]
 
     def tiles(self, samples: int = 1 << 16) -> Iterator[Recording]:
-        """Yield recordings of `samples` samples, in order; none spans two runs, only the last of a run is shorter."""
+        """Yield recordings of `samples` samples, in order.
+
+        None spans two runs, only the last of a run is shorter.
+        """
         if samples < 1:
             raise MinidynError(f"tiles: expected at least one sample a tile, got {samples}")
         for run, begin, end in self.parts:
@@ -188,8 +207,9 @@ class LazyRecording:
     def chunks(self, size: int | None = None) -> Iterator[LazyRecording]:
         """Yield the recording in tasks of about `CHUNK` samples as they were logged.
 
-        Short runs are put together. Long ones are cut where their files can be read from: large chunks are those of
-        formats that are read from the start. With `size` tasks are whole runs, of about so many samples together.
+        Short runs are put together. Long ones are cut where their files can be read from: large
+        chunks are those of formats that are read from the start. With `size` tasks are whole runs,
+        of about so many samples together.
         """
         about = replace(self, parts=(), notices=(), info=without_sketch(self.info), engine=None)
         every = self.info.get("decimate", 1)
@@ -197,7 +217,9 @@ class LazyRecording:
         held: list[tuple[RunOnDisk, int, int]] = []
         samples = 0
         for run, begin, end in self.parts:
-            for low, high in pairwise((begin, *(run.cuts(begin, end) if size is None else ()), end)):
+            for low, high in pairwise(
+                (begin, *(run.cuts(begin, end) if size is None else ()), end)
+            ):
                 if held and samples + high - low > most:
                     yield about._holding(held)
                     held, samples = [], 0
@@ -220,9 +242,10 @@ class LazyRecording:
     ) -> Iterator[T]:
         """Yield what a function makes of each chunk, in their order; `size` as for `chunks`.
 
-        It is called with the chunk, the number of samples before it, and a function that it tells how many samples it
-        has read, or None. With an engine it runs in another process, so it must be one that can be sent there. Where
-        the only pass may do so (`left_out`), chunks that cannot be read are left out, if the engine was asked to.
+        It is called with the chunk, the number of samples before it, and a function that it tells
+        how many samples it has read, or None. With an engine it runs in another process, so it must
+        be one that can be sent there. Where the only pass may do so (`left_out`), chunks that
+        cannot be read are left out, if the engine was asked to.
         """
         row, sketch = 0, sketch_of(self)
         if self.engine is None:
@@ -233,7 +256,9 @@ class LazyRecording:
                 row += len(chunk)
         else:
             empty = sketch.like() if sketch is not None and sketch.left > 0 else None
-            for found, samples, part in self.engine.map(function, self.chunks(size), empty, left_out):
+            for found, samples, part in self.engine.map(
+                function, self.chunks(size), empty, left_out
+            ):
                 if sketch is not None and part is not None:
                     sketch.merge(part)
                 row += samples
@@ -244,7 +269,10 @@ class LazyRecording:
             sketch.close()
 
     def thinned(self, step: int, *, size: int | None = None, left_out: bool = False) -> Recording:
-        """Return every so many samples in memory, as `recording[::step]` does of one in memory; the rest as `each`."""
+        """Return every so many samples in memory, as `recording[::step]` does of one in memory.
+
+        The rest as `each`.
+        """
         made: list[list[Recording]] = [[] for _ in self.parts]
         starts = self.starts
         for chunk in self.each(partial(_thinned, step), size=size, left_out=left_out):
@@ -259,7 +287,10 @@ class LazyRecording:
 
     def changed(self, change: Callable[[Recording], Recording]) -> LazyRecording:
         """Return the recording with a function applied to each piece of a run as it is read."""
-        return replace(self, parts=tuple((ChangedRun(run, change), begin, end) for run, begin, end in self.parts))
+        return replace(
+            self,
+            parts=tuple((ChangedRun(run, change), begin, end) for run, begin, end in self.parts),
+        )
 
     def load(self) -> Recording:
         """Return everything in memory."""
@@ -272,27 +303,37 @@ class LazyRecording:
     def spread(self, count: int, samples: int, *, quick: bool = False) -> LazyRecording:
         """Return so many pieces of so many samples each, from the beginning to the end, as runs.
 
-        With `quick` they begin where files can be read from, if that is near: what is before is not unpacked.
+        With `quick` they begin where files can be read from, if that is near: what is before is not
+        unpacked.
         """
         begins = np.linspace(0, max(0, len(self) - samples), count).astype(int).tolist()
         if quick:
             runs = zip(self.starts, self.parts)
-            cuts = np.array([row + cut - a for row, (run, a, b) in runs for cut in (a, *run.cuts(a, b))])
+            cuts = np.array(
+                [row + cut - a for row, (run, a, b) in runs for cut in (a, *run.cuts(a, b))]
+            )
             nearest = cuts[np.abs(cuts[:, None] - begins).argmin(axis=0)].tolist()
             near = len(self) / (2 * count)
-            begins = [cut if abs(cut - begin) < near else begin for cut, begin in zip(nearest, begins)]
+            begins = [
+                cut if abs(cut - begin) < near else begin for cut, begin in zip(nearest, begins)
+            ]
         parts = tuple(part for begin in begins for part in self[begin : begin + samples].parts)
         return replace(self, parts=parts, info=without_sketch(self.info))
 
     def _in_memory(self, runs: Iterable[Sequence[Recording]]) -> Recording:
         """Return runs, each given by its pieces, as one recording."""
         kept = [[piece for piece in pieces if len(piece)] for pieces in runs]
-        about: dict[str, Any] = {"notices": self.notices, "info": self.info, "prepared": self.prepared}
+        about: dict[str, Any] = {
+            "notices": self.notices,
+            "info": self.info,
+            "prepared": self.prepared,
+        }
         return concatenate([replace(glued(run), **about) for run in kept if run])
 
     def __repr__(self) -> str:
         return (
-            f"LazyRecording({len(self)} samples of {self.n} joints, {len(self.parts)} runs, {' '.join(self.signals)})"
+            f"LazyRecording({len(self)} samples of {self.n} joints, {len(self.parts)} runs, "
+            f"{' '.join(self.signals)})"
         )
 
 
@@ -305,8 +346,12 @@ def _further(progress: Progress | None, row: int) -> Progress | None:
     return None if progress is None else lambda done: progress(row + done)
 
 
-def _thinned(step: int, chunk: LazyRecording, row: int, progress: Progress | None) -> list[tuple[int, Recording]]:
-    """Return every so many samples of each part of a chunk, with the number of the part's first sample."""
+def _thinned(
+    step: int, chunk: LazyRecording, row: int, progress: Progress | None
+) -> list[tuple[int, Recording]]:
+    """Return every so many samples of each part of a chunk, with the number of the part's first
+    sample.
+    """
     made: list[tuple[int, Recording]] = []
     for run in chunk.runs:
         place, pieces = row, list[Recording]()
@@ -324,7 +369,9 @@ def held(recording: Recording) -> LazyRecording:
     """Return a recording in memory as one on disk, for what must be whole to be prepared."""
     parts = tuple((HeldRun(run), 0, len(run)) for run in recording.runs)
     names, signals = recording.joint_names, recording.signals
-    return LazyRecording(names, signals, recording.notices, parts, recording.info, recording.prepared)
+    return LazyRecording(
+        names, signals, recording.notices, parts, recording.info, recording.prepared
+    )
 
 
 @overload
@@ -336,9 +383,10 @@ def concatenate(recordings: Iterable[AnyRecording]) -> AnyRecording: ...
 
 
 def concatenate(recordings: Iterable[AnyRecording]) -> AnyRecording:
-    """Return all recordings as one; runs stay separate. A signal that one of them lacks is missing in all.
+    """Return all recordings as one; runs stay separate.
 
-    Where one of them is on disk the whole is, too: a lazy recording.
+    A signal that one of them lacks is missing in all. Where one of them is on disk the whole is,
+    too: a lazy recording.
     """
     given = list(recordings)
     if not given:
@@ -347,8 +395,8 @@ def concatenate(recordings: Iterable[AnyRecording]) -> AnyRecording:
     for number, other in enumerate(given):
         if other.joint_names != first.joint_names:
             raise MinidynError(
-                f"concatenate: recording {number + 1} has joints {list(other.joint_names)}, the first "
-                f"{list(first.joint_names)}"
+                f"concatenate: recording {number + 1} has joints {list(other.joint_names)}, the "
+                f"first {list(first.joint_names)}"
             )
     notices = tuple(dict.fromkeys(notice for part in given for notice in part.notices))
     info = joined_info(given)
@@ -370,7 +418,10 @@ def concatenate(recordings: Iterable[AnyRecording]) -> AnyRecording:
         **whole,
         joint_names=first.joint_names,
         starts=starts,
-        telemetry={name: np.concatenate([part.telemetry[name] for part in parts]) for name in sorted(shared)},
+        telemetry={
+            name: np.concatenate([part.telemetry[name] for part in parts])
+            for name in sorted(shared)
+        },
         notices=notices,
         info=info,
         prepared=prepared,
@@ -392,7 +443,8 @@ def _joined_lazily(recordings: Sequence[AnyRecording]) -> LazyRecording:
         if set(recording.signals) != set(first.signals):
             raise MinidynError(
                 f"concatenate: recording {number + 1} has {' '.join(recording.signals)}, the first "
-                f"{' '.join(first.signals)}; read them alike (dq=False leaves speeds out), or prepare them first"
+                f"{' '.join(first.signals)}; read them alike (dq=False leaves speeds out), or "
+                "prepare them first"
             )
     return LazyRecording(first.joint_names, first.signals, (), tuple(parts))
 

@@ -1,6 +1,7 @@
-"""A recording made ready for a computation: columns in the robot's order, numbers checked, prepared where it is raw.
+"""A recording made ready for a computation.
 
-The one way to do it, for recordings in memory and on disk.
+Columns in the robot's order, numbers checked, prepared where it is raw. The one way to do it, for
+recordings in memory and on disk.
 """
 
 from __future__ import annotations
@@ -20,14 +21,23 @@ from minidyn.arrays import Array
 from minidyn.base.numeric.samples import units_of
 from minidyn.errors import DescriptionError, MinidynError, ShapeError
 from minidyn.formats.load import RobotLike, as_robot
+from minidyn.model.lock import says_locked, with_locked
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, info, look
+from minidyn.notices import Notice, info
 from minidyn.recording.lazy import AnyRecording, LazyRecording, held
+from minidyn.recording.measured import UNMEASURED, with_measured_torques
 from minidyn.recording.prepare import segments
 from minidyn.recording.prepare.on_disk import as_it_is_read, mostly_held, prepare_on_disk
 from minidyn.recording.prepare.signals import moving_part
 from minidyn.recording.prepare.spool import spooled
-from minidyn.recording.prepare.times import TIMES, fitted_cutoff, logged_rate, nothing_left, samples_left, told_as_asked
+from minidyn.recording.prepare.times import (
+    TIMES,
+    fitted_cutoff,
+    logged_rate,
+    nothing_left,
+    samples_left,
+    told_as_asked,
+)
 from minidyn.recording.read.mapping import COUPLED
 from minidyn.recording.read.read import read_recording
 from minidyn.recording.recording import SIGNALS, Recording
@@ -44,20 +54,21 @@ _TILE = 1 << 14  # samples that are searched for poses at once
 RecordingLike = AnyRecording | str | os.PathLike[str]
 """A recording, in memory or on disk, or the path of a log: what every door function takes."""
 
-DELAY = info("prepare.delay", "Torques were moved in time by a delay that was given, or found in the data.")
-TOO_SHORT = look(
+DELAY = info("prepare.delay", "Torques were moved in time by the delay that was given.")
+TOO_SHORT = info(
     "prepare.too_short",
     "Pieces of the recording are too short to be filtered and were left out.",
     "Record longer runs, or check why the log is in pieces.",
 )
-SPIKES = look(
+SPIKES = info(
     "prepare.spikes",
     "Single wild values, and short holes, were replaced by the line between their neighbours.",
     "Many of them point to a loose cable or a broken sensor.",
 )
 DEFAULTS = info(
     "prepare.defaults",
-    "A raw recording was filtered and differentiated with the settings that `prepare` chooses by itself.",
+    "A raw recording was filtered and differentiated with the settings that `prepare` chooses by "
+    "itself.",
 )
 
 _Kind = TypeVar("_Kind", bound=AnyRecording)
@@ -81,35 +92,43 @@ def prepare(
     executor: Executor | None = None,
     on_error: str = "stop",
 ) -> _Kind:
-    """Return a recording with q, dq and ddq filtered and differentiated without delay, and tau filtered alike.
+    """Return a recording with q, dq and ddq filtered and differentiated without delay, and tau
+    filtered alike.
 
-    Run by run: spikes and short holes are bridged, gaps cut a run in two, positions and torques pass the same
-    zero-phase low-pass, speeds and accelerations are differences of the filtered positions, the ends that the filter
-    spoils and standstill before and after the motion are cut off, and the rest is thinned to ten samples per period of
-    the cut-off. What was done stands in `notices`, and as numbers in `info`.
+    Run by run: spikes and short holes are bridged, gaps cut a run in two, positions and torques
+    pass the same zero-phase low-pass, speeds and accelerations are differences of the filtered
+    positions, the ends that the filter spoils and standstill before and after the motion are cut
+    off, and the rest is thinned to ten samples per period of the cut-off. What was done stands in
+    `notices`, and as numbers in `info`.
 
     Args:
         robot: Whose recording it is: a robot, its name or path.
-        recording: As read, or its path; a lazy one stays on disk and is prepared tile by tile (its standstill is kept).
-        cutoff: Of the low-pass, Hz; None: from the spectra, see `choose_cutoff`.
+        recording: As read, or its path; a lazy one stays on disk and is prepared tile by tile (its
+            standstill is kept).
+        cutoff: Of the low-pass, Hz; None: 10 Hz, lower where positions are noisy.
         order: Of the Butterworth filter, which passes twice.
         decimate: Keep every so many samples; None: as many as the cut-off allows; 1: all.
-        differentiate: True: dq and ddq from q. False: the measured dq is filtered, and ddq is its derivative.
+        differentiate: True: dq and ddq from q. False: the measured dq is filtered, and ddq is its
+            derivative.
         trim: Cut off spoiled ends and standstill; False keeps every sample.
-        outliers: Spikes stand out by so many robust standard deviations; None: 12; False: they are kept.
+        outliers: Spikes stand out by so many robust standard deviations; None: 12; False: they are
+            kept.
         period: Of a periodic motion, s: whole periods are averaged into one.
         rate: Samples per second: times are not looked at, samples are even.
-        resample: Interpolate to so many samples per second; None: to the log's rate, where samples are truly uneven.
-        time: "auto": from how far positions move between samples, see `recordings`; "stamps": the samples were taken
-            when their stamps say; "even": they were taken evenly, whatever stamps say.
-        delay: Seconds that torques are late against positions: they are moved back; negative: early. None: as they
-            are, and `md.identify` removes a delay that is clear; 0: as they are, and it does not.
+        resample: Interpolate to so many samples per second; None: to the log's rate, where samples
+            are truly uneven.
+        time: "auto": from how far positions move between samples, see `recordings`; "stamps": the
+            samples were taken when their stamps say; "even": they were taken evenly, whatever
+            stamps say.
+        delay: Seconds that torques are late against positions: they are moved back; negative:
+            early. None: as they are.
         executor: As for `md.identify`; its workers read what is prepared later, too.
         on_error: As for `md.identify`.
 
     Returns:
-        A recording; telemetry "tau_raw" is the measured torque at the same instants, "outlier" marks bridged samples
-        (N,), and with `period` "tau_std" is the spread of the torque over the periods.
+        A recording; telemetry "tau_raw" is the measured torque at the same instants, "outlier"
+        marks bridged samples (N,), and with `period` "tau_std" is the spread of the torque over the
+        periods.
 
     Raises:
         DescriptionError: Times are too uneven, or no run is long enough.
@@ -117,9 +136,17 @@ def prepare(
     """
     robot = as_robot(robot)
     raw = as_recording(recording, robot, executor=executor, on_error=on_error)
-    if raw.n != robot.n:
+    robot = with_logged_joints(robot, raw)
+    if not set(robot.joint_names) <= set(raw.joint_names) and raw.n != robot.n:
         raise ShapeError(f"the recording has {raw.n} joints, robot {robot.name!r} has {robot.n}")
-    for name, value in (("cutoff", cutoff), ("period", period), ("rate", rate), ("resample", resample)):
+    same = raw.joint_names == robot.joint_names or not set(raw.joint_names) & set(robot.joint_names)
+    raw = with_measured_torques(robot, raw) if same else raw
+    for name, value in (
+        ("cutoff", cutoff),
+        ("period", period),
+        ("rate", rate),
+        ("resample", resample),
+    ):
         if value is not None and not (isinstance(value, int | float) and 0 < value < math.inf):
             raise ShapeError(f"{name}: expected a number above 0, got {value!r}")
     if decimate is not None and (not isinstance(decimate, int) or decimate < 1):
@@ -131,36 +158,44 @@ def prepare(
     if time not in TIMES:
         raise errors.UnknownName("time", time, TIMES)
     if rate is not None and time == "stamps":
-        raise errors.WrongArgument("rate=... says that samples are even, time='stamps' that they are not: give one")
+        raise errors.WrongArgument(
+            "rate=... says that samples are even, time='stamps' that they are not: give one"
+        )
     above = segments.Settings.outliers if outliers is None or outliers is True else float(outliers)
-    wish = segments.Settings(cutoff or 0.0, order, decimate, differentiate, trim, above, period, rate, resample, time)
+    wish = segments.Settings(
+        cutoff or 0.0, order, decimate, differentiate, trim, above, period, rate, resample, time
+    )
     raw = told_as_asked(sketched(raw, robot.joint_names), time)
-    same = raw.joint_names == robot.joint_names or not set(raw.joint_names) & set(robot.joint_names)
-    known = robot if same else None  # whose joints the columns are
     made: AnyRecording
     if isinstance(raw, LazyRecording):
         if delay:
-            raise errors.Unsupported("delay= needs the whole recording: prepare(robot, recording.load(), delay=...)")
-        on_disk = prepare_on_disk(raw, wish, known)
-        made = on_disk if on_disk is not None else held(_in_memory(raw.load(), wish, delay, known))
+            raise errors.Unsupported(
+                "delay= needs the whole recording: prepare(robot, recording.load(), delay=...)"
+            )
+        on_disk = prepare_on_disk(raw, wish)
+        made = on_disk if on_disk is not None else held(_in_memory(raw.load(), wish, delay))
     else:
-        made = _in_memory(raw, wish, delay, known)
-    return cast(_Kind, replace(made, info={**made.info, **info_of([sketch_of(raw)])}))
+        made = _in_memory(raw, wish, delay)
+    about = {name: raw.info[name] for name in (UNMEASURED,) if name in raw.info}
+    return cast(_Kind, replace(made, info={**made.info, **about, **info_of([sketch_of(raw)])}))
 
 
-def _in_memory(recording: Recording, wish: segments.Settings, delay: float | None, robot: Robot | None) -> Recording:
+def _in_memory(recording: Recording, wish: segments.Settings, delay: float | None) -> Recording:
     notices = [DELAY(f"torques are moved by {1e3 * delay:.4g} ms", delay=delay)] if delay else []
     parts = [part for run in recording.runs for part in segments.even_stretches(run, wish, notices)]
     whole = [part for part in parts if len(part.q) >= segments.SHORTEST]
     if len(whole) < len(parts):
         short = [len(part.q) for part in parts if len(part.q) < segments.SHORTEST]
-        text = f"{len(short)} pieces shorter than {segments.SHORTEST} samples are left out ({sum(short)} samples)"
+        text = (
+            f"{len(short)} pieces shorter than {segments.SHORTEST} samples are left out "
+            f"({sum(short)} samples)"
+        )
         notices.append(TOO_SHORT(text, count=len(short), samples=sum(short)))
     if not whole:
         raise nothing_left(len(recording), segments.SHORTEST)
     if wish.period is not None:
         whole = [segments.averaged(part, wish.period, notices) for part in whole]
-    settings, band = segments.settled(whole, wish, notices, robot)
+    settings, band = segments.settled(whole, wish, notices)
     made, marked = [], 0
     for part in whole:
         arrays = segments.process(part, settings)
@@ -174,24 +209,34 @@ def _in_memory(recording: Recording, wish: segments.Settings, delay: float | Non
             made.append({name: values[keep] for name, values in arrays.items()})
     dropped = len(whole) - len(made)
     if dropped:
-        text = f"{dropped} pieces are too short for a filter of {settings.cutoff:.4g} Hz and are left out"
+        text = (
+            f"{dropped} pieces are too short for a filter of {settings.cutoff:.4g} Hz and are "
+            "left out"
+        )
         notices.append(TOO_SHORT(text, count=dropped, cutoff=settings.cutoff))
     if not made:
         raise DescriptionError(
-            f"no run is longer than the ends that a filter of {settings.cutoff:.4g} Hz spoils; give a higher cutoff or "
-            "trim=False"
+            f"no run is longer than the ends that a filter of {settings.cutoff:.4g} Hz spoils; "
+            "give a higher cutoff or trim=False"
         )
     used = sum(len(arrays["t"]) for arrays in made)
     notices.append(samples_left(used, len(recording), settings.every(whole[0].rate), notices))
     if marked:
-        text = f"spikes or holes (telemetry outliers) are bridged: {marked} sample{'s' if marked > 1 else ''}"
+        text = (
+            f"spikes or holes (telemetry outliers) are bridged: {marked} "
+            f"sample{'s' if marked > 1 else ''}"
+        )
         notices.append(SPIKES(text, count=marked))
     logged = logged_rate(recording)
-    info = segments.facts(settings, band, whole, used, logged) | ({} if delay is None else {"delay": float(delay)})
+    info = segments.facts(settings, band, whole, used, logged) | (
+        {} if delay is None else {"delay": float(delay)}
+    )
     joined = {name: np.concatenate([arrays[name] for arrays in made]) for name in made[0]}
     starts = np.cumsum([0, *(len(arrays["t"]) for arrays in made[:-1])]).tolist()
     known = tuple(dict.fromkeys((*recording.notices, *notices)))
-    return segments.recording_of(joined, recording.joint_names, starts=starts, notices=known, info=info)
+    return segments.recording_of(
+        joined, recording.joint_names, starts=starts, notices=known, info=info
+    )
 
 
 def _kept(dq: Array, part: segments.Segment, settings: segments.Settings) -> tuple[int, int]:
@@ -200,23 +245,6 @@ def _kept(dq: Array, part: segments.Segment, settings: segments.Settings) -> tup
     margin = settings.margin(part.rate)
     begin, end = moving_part(dq, part.rate)
     return max(begin, margin), min(end, len(dq) - margin)
-
-
-def punctual(robot: Robot, log: AnyRecording, data: AnyRecording, delay: float) -> Recording | None:
-    """Return prepared data again with torques moved back by a delay, s, from the log they were prepared from.
-
-    None where nothing may be moved: on disk, a delay was given, or the data were not prepared.
-    """
-    if not isinstance(data, Recording) or not isinstance(log, Recording) or not data.prepared:
-        return None
-    if "delay" in log.info or data.tau is None:
-        return None
-    if not log.prepared:
-        options = {name: data.info[name] for name in ("cutoff", "time") if name in data.info}
-        made = prepare(robot, in_robot_order(robot, log), delay=delay, **cast(dict[str, Any], options))
-        told = {one.code: one for one in data.notices if one.code == segments.CUTOFF.code}  # with its reason
-        return replace(made, notices=tuple(told.get(one.code, one) for one in made.notices))
-    return segments.moved_torques(data, delay)
 
 
 class _Needs(TypedDict, total=False):
@@ -231,15 +259,30 @@ class _Needs(TypedDict, total=False):
 
 @overload
 def ready(
-    robot: Robot, recording: Recording, *, purpose: str, in_memory: bool = ..., **needs: Unpack[_Needs]
+    robot: Robot,
+    recording: Recording,
+    *,
+    purpose: str,
+    in_memory: bool = ...,
+    **needs: Unpack[_Needs],
 ) -> Recording: ...
 @overload
 def ready(
-    robot: Robot, recording: AnyRecording, *, purpose: str, in_memory: Literal[True], **needs: Unpack[_Needs]
+    robot: Robot,
+    recording: AnyRecording,
+    *,
+    purpose: str,
+    in_memory: Literal[True],
+    **needs: Unpack[_Needs],
 ) -> Recording: ...
 @overload
 def ready(
-    robot: Robot, recording: AnyRecording, *, purpose: str, in_memory: bool = ..., **needs: Unpack[_Needs]
+    robot: Robot,
+    recording: AnyRecording,
+    *,
+    purpose: str,
+    in_memory: bool = ...,
+    **needs: Unpack[_Needs],
 ) -> AnyRecording: ...
 def ready(
     robot: Robot,
@@ -255,11 +298,12 @@ def ready(
     name: str = "the recording",
     progress: Callable[[int], None] | None = None,
 ) -> AnyRecording:
-    """Return the recording in the robot's joint order with q, dq, ddq and tau, every value a number.
+    """Return the recording in the robot's joint order with q, dq, ddq and tau.
 
-    It may be raw or prepared, in memory or on disk, and stays where it is: values on disk are checked as they are read.
-    A recording that is not prepared is, unless it has dq and ddq (it was built with them, or read with `use_ddq`): then
-    they are used as they are. Its notices say what was done.
+    Every value a number. It may be raw or prepared, in memory or on disk, and stays where it is:
+    values on disk are checked as they are read. A recording that is not prepared is, unless it has
+    dq and ddq (it was built with them, or read with `use_ddq`): then they are used as they are. Its
+    notices say what was done.
 
     Args:
         robot: Whose recording it is.
@@ -267,33 +311,50 @@ def ready(
         purpose: What it is for, for messages: "identification", "validation".
         ddq: Whether accelerations are needed; speeds always are.
         tau: Whether torques are needed.
-        in_memory: Read a recording on disk into memory first: the result is that of the same recording in memory.
-        preparation: `info` of an earlier preparation: a raw recording of the same sample rate gets the same cut-off,
-            and the same delay is removed from its torques. None: as `prepare` does by default.
+        in_memory: Read a recording on disk into memory first: the result is that of the same
+            recording in memory.
+        preparation: `info` of an earlier preparation: a raw recording of the same sample rate gets
+            the same cut-off, and the same delay is removed from its torques. None: as `prepare`
+            does by default.
         every_sample: Keep every sample of a raw recording: nothing is trimmed or thinned.
-        once: A recording on disk is read once only. Otherwise what is prepared as it is read is kept in a temporary
-            file (q, dq, ddq and tau, no telemetry), so that several passes prepare it once.
+        once: A recording on disk is read once only. Otherwise what is prepared as it is read is
+            kept in a temporary file (q, dq, ddq and tau, no telemetry), so that several passes
+            prepare it once.
         name: What messages call it: "recording 2".
         progress: Called with the number of samples written to the temporary file so far.
     """
     ordered = in_robot_order(robot, recording.load() if in_memory else recording, name=name)
     if tau and "tau" not in ordered.signals:
-        told = [one for one in ordered.notices if one.code == "recording.no_torques" and one.data["columns"]]
+        told = [
+            one
+            for one in ordered.notices
+            if one.code == "recording.no_torques" and one.data["columns"]
+        ]
         why = "".join(f" ({one.text}. {one.advice})" for one in told)
         raise MinidynError(f"{purpose} needs measured torques; {name} has none{why}")
-    made = ordered
+    made = ordered = with_measured_torques(robot, ordered) if tau else ordered
     delay = float((preparation or {}).get("delay") or 0.0)
     if delay and tau and isinstance(made, Recording) and made.prepared and "delay" not in made.info:
         made = segments.moved_torques(made, delay)
     lacking = {"dq", "ddq"} - set(ordered.signals)
     if lacking if ddq or not ordered.prepared else "dq" in lacking:
         made = _prepared(robot, ordered, preparation, every_sample)
-    needed = [signal for signal in made.signals if signal in ("q", "dq") or (ddq if signal == "ddq" else tau)]
+    needed = [
+        signal
+        for signal in made.signals
+        if signal in ("q", "dq") or (ddq if signal == "ddq" else tau)
+    ]
     where = "" if name == "the recording" else f"{name}: "
     if isinstance(made, Recording):
         return made.with_numbers(needed, where)
-    if not once and len(made.signals) == len(SIGNALS) and any(as_it_is_read(run) for run, _, _ in made.parts):
-        return spooled(made.changed(methodcaller("with_numbers", needed, where)), progress)  # looked at once
+    if (
+        not once
+        and len(made.signals) == len(SIGNALS)
+        and any(as_it_is_read(run) for run, _, _ in made.parts)
+    ):
+        return spooled(
+            made.changed(methodcaller("with_numbers", needed, where)), progress
+        )  # looked at once
     return made.changed(methodcaller("with_numbers", needed, where))
 
 
@@ -303,36 +364,68 @@ def _prepared(
     wish: dict[str, Any] = {"decimate": 1, "trim": False} if every_sample else {}
     if preparation:
         delay = float(preparation.get("delay") or 0.0)
-        recording = recording.load() if delay else recording  # torques are moved in memory alone, as for the fit
+        recording = (
+            recording.load() if delay else recording
+        )  # torques are moved in memory alone, as for the fit
         wish |= {"cutoff": fitted_cutoff(recording, preparation), "delay": delay or None}
         wish |= {"time": preparation["time"]} if "time" in preparation else {}
     made = prepare(robot, recording, **wish)
     if wish:
         return made
-    return replace(made, notices=(DEFAULTS("the recording was prepared with default settings"), *made.notices))
+    return replace(
+        made, notices=(DEFAULTS("the recording was prepared with default settings"), *made.notices)
+    )
 
 
 def in_robot_order(robot: Robot, recording: _Kind, *, name: str = "the recording") -> _Kind:
-    """Return the recording with its columns in the robot's order; names of another kind are taken by position."""
+    """Return the recording with its columns in the robot's order.
+
+    Names of another kind are taken by position; columns of locked joints are left out.
+    """
     names = recording.joint_names
+    others = set(names) - set(robot.joint_names)
+    if others and others <= set(robot.locked_joints) and len(names) - len(others) == robot.n:
+        return cast(_Kind, recording.reordered(robot.joint_names))
     if recording.n != robot.n:
         raise MinidynError(
-            f"{name} has {recording.n} joints ({', '.join(names[:8])}), robot {robot.name!r} has {robot.n} "
-            f"({', '.join(robot.joint_names[:8])})"
+            f"{name} has {recording.n} joints ({', '.join(names[:8])}), robot {robot.name!r} has "
+            f"{robot.n} ({', '.join(robot.joint_names[:8])}); joints that are not "
+            "logged are locked by robot.reduced(keep=[...]) (--keep-joints)"
         )
     if names == robot.joint_names or not set(names) & set(robot.joint_names):
         return recording
     wrong = [joint for joint in names if joint not in robot.joint_names]
     if wrong:  # some names fit, so the others are mistakes
-        raise errors.UnknownName(f"joint of robot {robot.name!r} in {name}:", wrong[0], robot.joint_names)
+        raise errors.UnknownName(
+            f"joint of robot {robot.name!r} in {name}:", wrong[0], robot.joint_names
+        )
     return cast(_Kind, recording.reordered(robot.joint_names))
 
 
-def with_mapped_coupling(robot: Robot, notices: Sequence[Notice], joint_names: Sequence[str]) -> Robot:
+def with_logged_joints(robot: Robot, recording: AnyRecording) -> Robot:
+    """Return the robot with the joints locked that a log did not have, as reading it said.
+
+    The recording's notices say which, and where.
+    """
+    names, every = set(recording.joint_names), set(robot.joint_names)
+    if not names < every:
+        return robot
+    missing = every - names
+    for notice in filter(says_locked, recording.notices):
+        positions = {
+            name: value for name, value in notice.data["joints"].items() if name in missing
+        }
+        robot, missing = with_locked(robot, positions, notice), missing - set(positions)
+    return robot
+
+
+def with_mapped_coupling(
+    robot: Robot, notices: Sequence[Notice], joint_names: Sequence[str]
+) -> Robot:
     """Return the robot with drives coupled as a recording's notices say; couplings of its own stay.
 
-    The rotor and the friction of a motor turn with the motor: where the log says that joint 5 turns motor 6, the drive
-    of joint 6 must know it.
+    The rotor and the friction of a motor turn with the motor: where the log says that joint 5 turns
+    motor 6, the drive of joint 6 must know it.
     """
     if any(joint.drive.coupling for joint in robot.joints):
         return robot
@@ -357,15 +450,22 @@ def as_recording(
     keep: str | os.PathLike[str] | None = None,
     **reading: Any,
 ) -> AnyRecording:
-    """Return a recording, in memory or on disk, as it is, or read from its path: what every door function does.
+    """Return a recording, in memory or on disk, as it is, or read from its path.
 
-    Paths are read for the robot's joints. Anything else is an error that says what was expected and names swapped
-    arguments; `argument` is what the caller calls it, `reading` options for a path. With an `executor`, for which logs
-    stay on disk, its workers read them (`engine.py`); what they prepare may be kept (`spool.py`).
+    What every door function does. Paths are read for the robot's joints. Anything else is an error
+    that says what was expected and names swapped arguments; `argument` is what the caller calls it,
+    `reading` options for a path. With an `executor`, for which logs stay on disk, its workers read
+    them (`engine.py`); what they prepare may be kept (`spool.py`).
     """
     paths = [value] if isinstance(value, str | os.PathLike) else value
-    if isinstance(paths, list | tuple) and paths and all(isinstance(path, str | os.PathLike) for path in paths):
-        value = read_recording(paths, robot, executor=executor, **{"lazy": executor is not None, **reading})
+    if (
+        isinstance(paths, list | tuple)
+        and paths
+        and all(isinstance(path, str | os.PathLike) for path in paths)
+    ):
+        value = read_recording(
+            paths, robot, executor=executor, **{"lazy": executor is not None, **reading}
+        )
     if isinstance(value, Recording | LazyRecording):
         if executor is None and keep is None:
             return value
@@ -380,22 +480,26 @@ def as_recording(
 
 
 def resting_poses(robot: Robot, recording: AnyRecording) -> Recording | None:
-    """Return the poses of a log in which nothing moves, one sample each, speeds zero; None where there are none.
+    """Return the poses of a log in which nothing moves, one sample each, speeds zero.
 
-    With speeds and accelerations, both are zero throughout. Without, positions are held for a while and then jump
-    from one sample to the next: a log of a motion passes through what is between. A recording on disk is read piece
-    by piece, a long one if some of its pieces are held.
+    None where there are none. With speeds and accelerations, both are zero throughout. Without,
+    positions are held for a while and then jump from one sample to the next: a log of a motion
+    passes through what is between. A recording on disk is read piece by piece, a long one if some
+    of its pieces are held.
     """
     known = {"dq", "ddq"} <= set(recording.signals)
     log, units, sums = in_robot_order(robot, recording), units_of(robot), 1 + 2 * robot.n
     reach = _SAME * units.speeds * units.time
     if not known and isinstance(log, LazyRecording) and not mostly_held(log, reach, _HELD):
         return None
-    # of each pose: samples, sums of positions and torques, highest positions, and lowest ones with the sign changed
+    # of each pose: samples, sums of positions and torques, highest positions, and lowest ones with
+    # the sign changed
     poses = np.zeros((0, sums + 2 * robot.n))
 
     def held(some: Array) -> NDArray[np.bool_]:
-        still = np.all(some[:, sums : sums + robot.n] + some[:, sums + robot.n :] <= 2.0 * reach, axis=1)
+        still = np.all(
+            some[:, sums : sums + robot.n] + some[:, sums + robot.n :] <= 2.0 * reach, axis=1
+        )
         return np.asarray(still & (known | (some[:, 0] >= _HELD)))
 
     for run in log.runs if "tau" in log.signals else ():
@@ -421,5 +525,11 @@ def resting_poses(robot: Robot, recording: AnyRecording) -> Recording | None:
     q, tau = np.split(poses[:, 1:sums] / poses[:, :1], 2, axis=1)
     rest = np.zeros_like(q)
     return Recording(
-        np.arange(float(len(q))), q, tau, dq=rest, ddq=rest, joint_names=log.joint_names, notices=log.notices
+        np.arange(float(len(q))),
+        q,
+        tau,
+        dq=rest,
+        ddq=rest,
+        joint_names=log.joint_names,
+        notices=log.notices,
     )

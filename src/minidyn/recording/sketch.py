@@ -1,15 +1,18 @@
 """A small sketch of the data a model was fitted to, by which the same data are recognised later.
 
-Each sample's positions and torques, without time, fall into a cell of a grid whose steps grow with the value (1.6 % of
-it, and finer near zero). A cell has a hash of 64 bits; the sketch keeps the `SIZE` smallest hashes, a fair choice of
-cells that depends on the contents alone, and for each where in its cell the first sample lay. So a copy is recognised
-however it is named, cut, shifted in time, its columns ordered, or written anew: as CSV with four significant digits or
-four decimals, as float32, in other units. A new run of the same motion is not: its torques have noise of their own, and
-samples must agree within half a unit of the fourth digit in all joints.
+Each sample's positions and torques, without time, fall into a cell of a grid whose steps grow with
+the value (1.6 % of it, and finer near zero). A cell has a hash of 64 bits; the sketch keeps the
+`SIZE` smallest hashes, a fair choice of cells that depends on the contents alone, and for each
+where in its cell the first sample lay. So a copy is recognised however it is named, cut, shifted in
+time, its columns ordered, or written anew: as CSV with four significant digits or four decimals, as
+float32, in other units. A new run of the same motion is not: its torques have noise of their own,
+and samples must agree within half a unit of the fourth digit in all joints.
 
-Its size does not grow with the recording, 8 + 2 n bytes for each of at most 2048 cells of n joints: 60 kB of text for
-seven joints. Limits: data that were resampled, filtered or scaled are other data; torques whose noise is below 0.05 %
-of their value look the same in every run; a copy of less than about one thousandth of a long log may go unseen.
+Its size does not grow with the recording, 8 + 2 n bytes for each of at most 2048 cells of n joints:
+60 kB of text for seven joints. Data that were resampled, filtered or scaled have other cells:
+pieces of their motion and noise are compared (`motion_sketch`), for recordings in memory. Limits:
+torques whose noise is below 0.05 % of their value look the same in every run; a copy of less than
+about one thousandth of a long log may go unseen.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.arrays import Array
+from minidyn.recording.motion_sketch import MotionSketch
 from minidyn.recording.recording import SKETCH, Recording, without_sketch
 
 if TYPE_CHECKING:
@@ -41,20 +45,34 @@ _Places = NDArray[np.uint8]
 _STEPS = 64.0  # cells for each factor e of a value
 _SMALL = 0.1  # values below are divided evenly: rad, m, N m, N
 _LEVELS = 256  # places in a cell that are told apart
-_NEAR = 0.053  # of a cell: what four digits (5e-4 of a value) or four decimals change at most, and half as much again
-_TORQUES = 6  # torques that must agree: of robots with fewer joints, those of the following samples, too
+# of a cell: what four digits (5e-4 of a value) or four decimals change at most, and half as much
+# again
+_NEAR = 0.053
+_TORQUES = (
+    6  # torques that must agree: of robots with fewer joints, those of the following samples, too
+)
 _CHUNK = 1 << 11  # samples at once: they stay in the cache
 _HELD = 4 * SIZE  # cells of which the smallest are taken now and then
 _FEWEST = 3  # cells: fewer are found by chance
-_POSITIVE = ("cutoff", "rate", "logged_rate", "decimate", "order", "motion_band")  # in the info of a recording
+_POSITIVE = (
+    "cutoff",
+    "rate",
+    "logged_rate",
+    "decimate",
+    "order",
+    "motion_band",
+)  # in the info of a recording
 
 
 class Sketch:
-    """The cells of a recording with the smallest hashes; samples are added in pieces, in any order, and twice at will.
+    """The cells of a recording with the smallest hashes.
+
+    Samples are added in pieces, in any order, and twice at will.
 
     Args:
         joints: Number of joints of the recording.
-        prepared: Whether the samples were prepared: those are other numbers than the ones in the log.
+        prepared: Whether the samples were prepared: those are other numbers than the ones in the
+            log.
         parts: Sketches of its parts, filled already or later.
     """
 
@@ -62,12 +80,15 @@ class Sketch:
         self.joints, self.prepared = joints, prepared
         self._parts = tuple(parts)
         self._hashes: _Hashes = np.zeros(0, dtype=np.uint64)  # rising
-        self._places: _Places = np.zeros((0, _width(joints)), dtype=np.uint8)  # of the first sample in its cell
+        self._places: _Places = np.zeros(
+            (0, _width(joints)), dtype=np.uint8
+        )  # of the first sample in its cell
         self.left = math.inf  # samples that are still to be added as they are read
+        self.motion: MotionSketch | None = None  # pieces of a recording in memory
         self.info: dict[str, object] = {}  # how what a file holds was prepared (`Recording.info`)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sketch) and self.to_json() == other.to_json()
+        return isinstance(other, Sketch) and self._cells_json() == other._cells_json()
 
     __hash__ = None  # type: ignore[assignment] # it grows
 
@@ -102,7 +123,9 @@ class Sketch:
 
     @property
     def cells(self) -> tuple[_Hashes, _Places]:
-        """Hashes of the cells (k,), rising, and where in each the first sample lay (k, values of a row)."""
+        """Hashes of the cells (k,), rising, and where in each the first sample lay (k, values of a
+        row).
+        """
         if not self._parts:
             return self._hashes, self._places
         return _smallest([(self._hashes, self._places), *(part.cells for part in self._parts)])
@@ -110,7 +133,8 @@ class Sketch:
     def share_of(self, tested: Sketch) -> float | None:
         """Return the share of another recording's samples that are in this one, 0 to 1.
 
-        None where it cannot be said: there is none, or one is known as it was logged and the other only as prepared.
+        None where it cannot be said: there is none, or one is known as it was logged and the other
+        only as prepared.
         """
         (hashes, places), (other, others) = self.cells, tested.cells
         if tested.joints != self.joints or not len(other):
@@ -125,6 +149,17 @@ class Sketch:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
+        motion = self.pieces
+        return self._cells_json() | ({} if motion is None else {"motion": motion.to_json()})
+
+    @property
+    def pieces(self) -> MotionSketch | None:
+        """Pieces of the recording, or of its parts; None where it is on disk."""
+        if self.motion is not None or not self._parts:
+            return self.motion
+        return MotionSketch.joined(part.pieces for part in self._parts)
+
+    def _cells_json(self) -> dict[str, Any]:
         hashes, places = self.cells
         texts = {"hashes": hashes.astype("<u8"), "places": places}
         about = {"joints": self.joints, "prepared": self.prepared}
@@ -132,26 +167,37 @@ class Sketch:
 
     @staticmethod
     def about(info: object) -> dict[str, object]:
-        """Return what a file may say of how it was prepared: words, and numbers that can be; the rest is left out."""
+        """Return what a file may say of how it was prepared.
+
+        Words, and numbers that can be; the rest is left out.
+        """
         known: dict[str, object] = {}
         for key, value in info.items() if isinstance(info, Mapping) else ():
             numbers = value if isinstance(value, list | tuple) else [value]
             sound = all(isinstance(x, int | float) and math.isfinite(x) and x >= 0 for x in numbers)
-            if (sound and (value or key not in _POSITIVE)) or (isinstance(value, str) and key not in _POSITIVE):
+            if (sound and (value or key not in _POSITIVE)) or (
+                isinstance(value, str) and key not in _POSITIVE
+            ):
                 known[str(key)] = tuple(value) if isinstance(value, list) else value
         return known
 
     @classmethod
     def from_json(cls, content: object) -> Sketch | None:
-        """Return the sketch of plain values; None where there is none, or one that cannot be read."""
+        """Return the sketch of plain values.
+
+        None where there is none, or one that cannot be read.
+        """
         if not isinstance(content, Mapping):
             return None
         try:
             made = cls(int(content["joints"]), bool(content["prepared"]))
-            made._hashes = np.frombuffer(base64.b64decode(content["hashes"]), dtype="<u8").astype(np.uint64)
+            made._hashes = np.frombuffer(base64.b64decode(content["hashes"]), dtype="<u8").astype(
+                np.uint64
+            )
             places = np.frombuffer(base64.b64decode(content["places"]), dtype=np.uint8)
             made._places = places.reshape(len(made._hashes), _width(made.joints))
             made.info = cls.about(content.get("info", {}))
+            made.motion = MotionSketch.from_json(content.get("motion"))
         except (KeyError, TypeError, ValueError, ZeroDivisionError):
             return None
         return made
@@ -166,16 +212,20 @@ def sketch_of(recording: AnyRecording) -> Sketch | None:
 def sketched(recording: _Kind, joint_names: tuple[str, ...]) -> _Kind:
     """Return the recording with a sketch in its info: the one it has, or one of its samples.
 
-    One on disk is sketched while it is read. `joint_names` is the robot's order, where the columns have those names.
+    One on disk is sketched while it is read. `joint_names` is the robot's order, where the columns
+    have those names.
     """
     if sketch_of(recording) is not None or "tau" not in recording.signals:
         return recording
     made = Sketch(recording.n, recording.prepared)
-    ordered = set(joint_names) == set(recording.joint_names) and recording.joint_names != joint_names
+    ordered = (
+        set(joint_names) == set(recording.joint_names) and recording.joint_names != joint_names
+    )
     tap = Tap(made, joint_names if ordered else None)
     if isinstance(recording, Recording):
         for run in recording.runs:
             tap(run)
+        made.motion = MotionSketch.of(recording.reordered(joint_names) if ordered else recording)
         return replace(recording, info={**recording.info, SKETCH: made})
     made.left = 2 * len(recording)  # one on disk may be read several times, parts of it first
     tapped: Any = replace(recording.changed(tap), info={**recording.info, SKETCH: made})
@@ -185,7 +235,8 @@ def sketched(recording: _Kind, joint_names: tuple[str, ...]) -> _Kind:
 class Tap:
     """Adds samples to a sketch as they are read, and hands them on.
 
-    Where `collecting` goes on they are added to what it collects. Sent to another process it has a sketch of its own.
+    Where `collecting` goes on they are added to what it collects. Sent to another process it has a
+    sketch of its own.
     """
 
     def __init__(self, sketch: Sketch, joint_names: tuple[str, ...] | None) -> None:
@@ -216,9 +267,11 @@ _COLLECTED = threading.local()
 
 @contextmanager
 def collecting(sketch: Sketch | None) -> Iterator[None]:
-    """Have taps of this thread add to a sketch of what is read meanwhile, which is added to this one at the end.
+    """Have taps of this thread add to a sketch of what is read meanwhile, which is added to this
+    one at the end.
 
-    Processes that read parts of a recording do the same; so the result does not depend on who reads what.
+    Processes that read parts of a recording do the same; so the result does not depend on who reads
+    what.
     """
     if sketch is None or sketch.left <= 0:
         yield
@@ -239,19 +292,29 @@ def collected() -> Sketch | None:
 
 
 def joined_info(recordings: Sequence[AnyRecording]) -> Mapping[str, object]:
-    """Return the info of recordings that become one: what all of them share, and the sketch of all."""
+    """Return the info of recordings that become one.
+
+    What all of them share, and the sketch of all.
+    """
     plain = [without_sketch(part.info) for part in recordings]
     info = plain[0] if all(one == plain[0] for one in plain) else {}
     return info | info_of(sketch_of(part) for part in recordings)
 
 
 def info_of(sketches: Iterable[Sketch | None]) -> dict[str, object]:
-    """Return the info of a recording whose parts have these sketches: the one of all; none where a part has none."""
+    """Return the info of a recording whose parts have these sketches: the one of all.
+
+    None where a part has none.
+    """
     parts = list(sketches)
     known = [part for part in parts if part is not None]
     if not known or len(known) < len(parts):
         return {}
-    whole = known[0] if len(known) == 1 else Sketch(known[0].joints, any(part.prepared for part in known), known)
+    whole = (
+        known[0]
+        if len(known) == 1
+        else Sketch(known[0].joints, any(part.prepared for part in known), known)
+    )
     shared = known[0].info if all(part.info == known[0].info for part in known) else {}
     return {**shared, SKETCH: whole}
 
@@ -289,7 +352,9 @@ def _rows(recording: Recording) -> Iterator[Array]:
 
 def _hashes(cells: Array) -> _Hashes:
     """Return a hash of each row of cells (N,)."""
-    odd = _mixed(np.arange(1, cells.shape[1] + 1, dtype=np.uint64)) | np.uint64(1)  # always the same
+    odd = _mixed(np.arange(1, cells.shape[1] + 1, dtype=np.uint64)) | np.uint64(
+        1
+    )  # always the same
     return _mixed(np.asarray(cells.astype(np.int64).view(np.uint64) @ odd, dtype=np.uint64))
 
 

@@ -1,7 +1,8 @@
-"""The case study of LuMeng1993: a four-joint arm picks up an unknown load while it follows a trajectory.
+"""The case study of LuMeng1993.
 
-Settings that the paper does not print (bandwidths, gains, the offset of link 4's mass) are chosen so that its
-convergence times come out; they are not the paper's own.
+A four-joint arm picks up an unknown load while it follows a trajectory. Settings that the paper
+does not print (bandwidths, gains, the offset of link 4's mass) are chosen so that its convergence
+times come out; they are not the paper's own.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ class CaseStudy:
 
 
 def case_trajectory(t: ArrayLike) -> tuple[Array, Array, Array]:
-    """Return the desired motion (q, dq, ddq), each (..., 4), of LuMeng1993 section V-B with ω = 2π rad/s."""
+    """Return the desired motion (q, dq, ddq).
+
+    Each (..., 4), of LuMeng1993 section V-B with ω = 2π rad/s.
+    """
     phase = np.asarray(t, dtype=float)[..., None] * _OMEGA
     s, c = np.sin(phase), np.cos(phase)
     wave, slope = np.where(_SINE, s, c), np.where(_SINE, c, -s)
@@ -52,7 +56,9 @@ def case_trajectory(t: ArrayLike) -> tuple[Array, Array, Array]:
 def lu_meng_case(
     bandwidth: float = 20.0, adaptation: float = 0.03, dt: float = 2.5e-4, duration: float = 2.0
 ) -> CaseStudy:
-    """Run both laws on the case study: mass of link 4 taken as 0.5 kg, truly 1 kg with its load, 20 % initial error.
+    """Run both laws on the case study.
+
+    Mass of link 4 taken as 0.5 kg, truly 1 kg with its load, 20 % initial error.
 
     Args:
         bandwidth: λ of the modified Slotine-Li law; Craig's has Kp = λ², Kv = 2λ, Ψ = λ.
@@ -68,9 +74,25 @@ def lu_meng_case(
 
     def run(controller: Controller) -> Recording:
         return simulate(
-            robot, controller, case_trajectory, duration, dt=dt, q0=0.8 * q0, dq0=dq0, control="continuous", check=True
+            robot,
+            controller,
+            case_trajectory,
+            duration,
+            dt=dt,
+            q0=0.8 * q0,
+            dq0=dq0,
+            control="continuous",
+            check=True,
         )
 
-    both: dict[str, Any] = {"bandwidth": bandwidth, "adaptation": adaptation, "unknown": unknown, "initial": 0.5}
-    modified, other = modified_slotine_li(robot, **both), craig(robot, **both, lower=0.05, upper=5.0)
+    both: dict[str, Any] = {
+        "bandwidth": bandwidth,
+        "adaptation": adaptation,
+        "unknown": unknown,
+        "initial": 0.5,
+    }
+    modified, other = (
+        modified_slotine_li(robot, **both),
+        craig(robot, **both, lower=0.05, upper=5.0),
+    )
     return CaseStudy(robot, run(modified), run(other))

@@ -1,6 +1,7 @@
-"""The closed loop, step by step: what is measured, what the controller answers, how the robot moves on.
+"""The closed loop, step by step.
 
-Time goes on by classical fourth-order Runge-Kutta, or by SciPy's adaptive solver between two samples.
+What is measured, what the controller answers, how the robot moves on. Time goes on by classical
+fourth-order Runge-Kutta, or by SciPy's adaptive solver between two samples.
 """
 
 from __future__ import annotations
@@ -55,40 +56,69 @@ class Setup:
         runs = 1 if q0 is None or not batches else max(1, np.size(q0) // max(robot.n, 1))
         what = f"simulate: {runs} run(s) of {duration:g} s in steps of {dt:g} s"
         logs = 4.0 * runs if here else 0.0  # those on a GPU it counts itself
-        refuse_beyond_memory(duration / dt * robot.n * (logs + 6.0), what, "simulate less at a time")
+        refuse_beyond_memory(
+            duration / dt * robot.n * (logs + 6.0), what, "simulate less at a time"
+        )
         for column, value in zip(robot.layout.columns, robot.parameters):
             if column.symbol == FRICTION["load"] and value >= 1.0:
                 raise MinidynError(
-                    f"simulate: joint {robot.joints[column.joint].name!r}: load friction {column.name} is {value:.3g}, "
-                    "a gear that locks itself, whose motion is not unique; expected less than 1"
+                    f"simulate: joint {robot.joints[column.joint].name!r}: load friction "
+                    f"{column.name} is {value:.3g}, a gear that locks itself, whose motion is not "
+                    "unique; expected less than 1"
                 )
         if controller is not None and not hasattr(controller, "torque"):
             raise MinidynError(f"simulate: expected a controller of md.control, got {controller!r}")
         if trajectory is not None and not callable(trajectory):
-            raise MinidynError(f"simulate: expected a trajectory t -> (q, dq, ddq), got {trajectory!r}")
+            raise MinidynError(
+                f"simulate: expected a trajectory t -> (q, dq, ddq), got {trajectory!r}"
+            )
         if controller is not None and controller.robot.n != robot.n:
-            raise MinidynError(f"simulate: the controller is for {controller.robot.n} joints, the robot has {robot.n}")
-        self.robot, self.controller, self.dt, self.steps = robot, controller, dt, round(duration / dt)
-        self.trajectory = hold(np.zeros(robot.n) if q0 is None else q0) if trajectory is None else trajectory
+            raise MinidynError(
+                f"simulate: the controller is for {controller.robot.n} joints, the robot has "
+                f"{robot.n}"
+            )
+        self.robot, self.controller, self.dt, self.steps = (
+            robot,
+            controller,
+            dt,
+            round(duration / dt),
+        )
+        self.trajectory = (
+            hold(np.zeros(robot.n) if q0 is None else q0) if trajectory is None else trajectory
+        )
         self.continuous, self.adaptive = control == "continuous", solver == "adaptive"
         self.log_estimates = log_estimates
         q_d, dq_d, _ = self.trajectory(0.0)
         start = np.array(q_d if q0 is None else q0, dtype=float)
         speed = np.array(dq_d if dq0 is None else dq0, dtype=float)
         if batches:
-            start, speed = (part.copy() for part in np.broadcast_arrays(np.atleast_2d(start), np.atleast_2d(speed)))
+            start, speed = (
+                part.copy()
+                for part in np.broadcast_arrays(np.atleast_2d(start), np.atleast_2d(speed))
+            )
         for name, given in (("q0", start), ("dq0", speed)):
-            if given.shape != start.shape or given.shape[-1:] != (robot.n,) or given.ndim > 1 + batches:
+            if (
+                given.shape != start.shape
+                or given.shape[-1:] != (robot.n,)
+                or given.ndim > 1 + batches
+            ):
                 expected = f"(runs, {robot.n})" if batches else f"({robot.n},)"
                 raise ShapeError(f"{name}: expected shape {expected}, got {given.shape}")
         every = 1 if controller is None else round(controller.period / dt)
-        if controller is not None and not self.continuous and abs(every * dt - controller.period) > 1e-9 * dt:
+        if (
+            controller is not None
+            and not self.continuous
+            and abs(every * dt - controller.period) > 1e-9 * dt
+        ):
             raise MinidynError(
-                f"simulate: the controller's period {controller.period:g} s is no multiple of dt {dt:g} s"
+                f"simulate: the controller's period {controller.period:g} s is no multiple of dt "
+                f"{dt:g} s"
             )
         self.q0, self.dq0, self.every, self.lag = start, speed, max(1, every), round(delay / dt)
         if delay < 0 or abs(self.lag * dt - delay) > 1e-9 * dt:
-            raise MinidynError(f"simulate: delay {delay:g} s is no whole number of steps of {dt:g} s")
+            raise MinidynError(
+                f"simulate: delay {delay:g} s is no whole number of steps of {dt:g} s"
+            )
 
 
 def run(
@@ -102,7 +132,10 @@ def run(
     pick_up: float,
     push: Push | None = None,
 ) -> dict[str, Array]:
-    """Run the loop; initial positions (n,) give signals (N, n), a batch (B, n) gives (N, B, n); REFERENCE is (N, n)."""
+    """Run the loop; initial positions (n,) give signals (N, n), a batch (B, n) gives (N, B, n).
+
+    REFERENCE is (N, n).
+    """
     controller, dt = setup.controller, setup.dt
     q, dq = setup.q0, setup.dq0
     shape, batch = q.shape, q.shape[:-1]
@@ -112,13 +145,21 @@ def run(
     if controller is not None and controller.begin is not None:
         start = controller.begin(q, dq)
     estimate = np.broadcast_to(start, (*batch, start.shape[-1])).copy()
-    log: dict[str, Array] = {name: np.empty((count, *shape)) for name in ("q_true", "dq_true", "ddq", "tau")}
+    log: dict[str, Array] = {
+        name: np.empty((count, *shape)) for name in ("q_true", "dq_true", "ddq", "tau")
+    }
     log["estimate"] = np.empty((count if setup.log_estimates else 1, *estimate.shape))
     times = np.asarray(dt * np.arange(count), dtype=float)
     log["t"] = times
     log |= dict(zip(REFERENCE, along(setup.trajectory, times, shape[-1])))
-    between = (count, *(1,) * len(batch), shape[-1])  # every run of a batch follows the same reference
-    q_d, dq_d, ddq_d = (np.broadcast_to(log[name].reshape(between), (count, *shape)) for name in REFERENCE)
+    between = (
+        count,
+        *(1,) * len(batch),
+        shape[-1],
+    )  # every run of a batch follows the same reference
+    q_d, dq_d, ddq_d = (
+        np.broadcast_to(log[name].reshape(between), (count, *shape)) for name in REFERENCE
+    )
     limited = bool(np.any(np.isfinite(limit)))
     tau, ddq = np.zeros(shape), np.zeros(shape)
     for k in range(count):
@@ -140,7 +181,9 @@ def run(
                 _blurred(log["dq_true"][past], velocity_noise, rng),
                 log["ddq"][past - 1] if past else np.zeros(shape),
             )
-            estimate, tau, _ = controller(estimate, seen, (q_d[k], dq_d[k], ddq_d[k]))
+            estimate, tau, answer = controller(estimate, seen, (q_d[k], dq_d[k], ddq_d[k]))
+            if answer["status"].any():
+                raise diverged(setup, t)
             if limited:
                 tau = np.clip(tau, -limit, limit)
             ddq = acting(q, dq, tau)
@@ -163,11 +206,17 @@ def run(
     return log
 
 
-def _continuous_flow(controller: Controller, trajectory: Trajectory, plant: Plant, limit: Any) -> Flow:
+def _continuous_flow(
+    controller: Controller, trajectory: Trajectory, plant: Plant, limit: Any
+) -> Flow:
     def flow(t: float, q: Array, dq: Array, estimate: Array) -> tuple[Array, Array, Array]:
         """Return (acceleration, torque, time derivative of the estimate)."""
         q_d, dq_d, ddq_d = trajectory(t)
-        reference = (np.broadcast_to(q_d, q.shape), np.broadcast_to(dq_d, q.shape), np.broadcast_to(ddq_d, q.shape))
+        reference = (
+            np.broadcast_to(q_d, q.shape),
+            np.broadcast_to(dq_d, q.shape),
+            np.broadcast_to(ddq_d, q.shape),
+        )
         tau, signals = controller.torque(estimate, q, dq, reference)
         tau = np.clip(tau, -limit, limit)
         ddq = plant(q, dq, tau)
@@ -190,27 +239,36 @@ def quantised(values: Array, resolution: float) -> Array:
 
 def diverged(setup: Setup, t: float) -> MinidynError:
     """Return the error of a run whose accelerations are no numbers from a time on."""
-    return MinidynError(f"simulate: accelerations became infinite at t = {t:.4g} s; {_likely_cause(setup)}")
+    return MinidynError(
+        f"simulate: accelerations became infinite at t = {t:.4g} s; {_likely_cause(setup)}"
+    )
 
 
 def _likely_cause(setup: Setup) -> str:
-    """Say what most likely made a run diverge: damping that is too strong for its sampling period, or something else.
+    """Say what most likely made a run diverge.
 
-    A torque that is held for T and answers a speed v with -D v leaves (1 - T M⁻¹ D) v after one period, which grows
-    where an eigenvalue of T M⁻¹ D is above 2.
+    Damping that is too strong for its sampling period, or something else. A torque that is held for
+    T and answers a speed v with -D v leaves (1 - T M⁻¹ D) v after one period, which grows where an
+    eigenvalue of T M⁻¹ D is above 2.
     """
     controller = setup.controller
     general = (
-        "the loop is unstable or the inertia matrix singular: try a smaller dt or lower gains, and check the robot's "
-        "parameters"
+        "the loop is unstable or the inertia matrix singular: try a smaller dt or lower gains, "
+        "and check the robot's parameters"
     )
     if controller is None or setup.continuous:
         return general
     q, dq = (np.atleast_2d(part)[0] for part in (setup.q0, setup.dq0))
-    reference = tuple(np.broadcast_to(np.asarray(part, dtype=float), q.shape) for part in setup.trajectory(0.0))
+    reference = tuple(
+        np.broadcast_to(np.asarray(part, dtype=float), q.shape) for part in setup.trajectory(0.0)
+    )
     step, n = 1e-4, len(q)
     speeds = np.concatenate([dq[None], dq + step * np.eye(n)])
-    held = [np.asarray(controller.torque(controller.start, q, speed, reference)[0]) for speed in speeds]  # type: ignore[arg-type]
+    law = controller.torque
+    held = [
+        np.asarray(law(controller.start, q, speed, reference)[0])  # type: ignore[arg-type]
+        for speed in speeds
+    ]
     damping = np.stack([(held[0] - torque) / step for torque in held[1:]], axis=1)
     M = inertia_matrix(setup.robot, q)
     if not np.all(np.isfinite(damping)) or np.linalg.matrix_rank(M) < n:
@@ -221,9 +279,10 @@ def _likely_cause(setup: Setup) -> str:
         return general
     joint = setup.robot.joint_names[int(np.argmax(np.abs(directions[:, worst])))]
     return (
-        f"the controller damps joint {joint!r} too strongly for its period of {controller.period:g} s: it takes away "
-        f"{abs(values[worst]):.3g} times the speed in one period, and more than 2 times grows without end. Give gains "
-        "in proportion to each joint's inertia (md.inertia_matrix), or a shorter period"
+        f"the controller damps joint {joint!r} too strongly for its period of "
+        f"{controller.period:g} s: it takes away {abs(values[worst]):.3g} times the speed in one "
+        "period, and more than 2 times grows without end. Give gains in proportion to each "
+        "joint's inertia (md.inertia_matrix), or a shorter period"
     )
 
 
@@ -242,7 +301,10 @@ def rk4(plant: Plant, q: Array, dq: Array, tau: Array, dt: float, a1: Array) -> 
 def rk4_with_estimate(
     flow: Flow, t: float, q: Array, dq: Array, estimate: Array, dt: float, a1: Array, e1: Array
 ) -> tuple[Array, Array, Array]:
-    """Return (q, dq, estimate) after dt; a1 and e1 are the derivatives of speed and estimate now."""
+    """Return (q, dq, estimate) after dt.
+
+    a1 and e1 are the derivatives of speed and estimate now.
+    """
     half = dt / 2
     v2 = dq + half * a1
     a2, _, e2 = flow(t + half, q + half * dq, v2, estimate + half * e1)

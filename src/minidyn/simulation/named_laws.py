@@ -47,17 +47,19 @@ def named_law(
         robot: The true robot.
         name: One of LAWS.
         bandwidth: 1/s: a number, one for each joint, or a matrix (n, n).
-        gain: Over each joint's own inertia, 1/s, in the same forms; None: twice the bandwidth, and for the modified law
-            its own M̂ Λ.
-        adaptation: Speed of adaptation, relative to the parameters' values: a number, one for each unknown, or a
-            matrix (k, k).
-        kp: Craig's Kp, 1/s², a number or one for each joint; None: from the bandwidth, as kv and psi.
+        gain: Over each joint's own inertia, 1/s, in the same forms; None: twice the bandwidth, and
+            for the modified law its own M̂ Λ.
+        adaptation: Speed of adaptation, relative to the parameters' values: a number, one for each
+            unknown, or a matrix (k, k).
+        kp: Craig's Kp, 1/s², a number or one for each joint; None: from the bandwidth, as kv and
+            psi.
         kv: Craig's Kv, 1/s.
         psi: Craig's Ψ, 1/s.
-        composite: Weight of the prediction error of the filtered torque, for both Slotine-Li laws; 0: none.
+        composite: Weight of the prediction error of the filtered torque, for both Slotine-Li laws;
+            0: none.
         cutoff: Of that filter, Hz.
-        unknown: Names of what adaptive laws estimate: standard parameters (M4), those of LuMeng1993 (m4, mpx4), or
-            load; none: all standard ones.
+        unknown: Names of what adaptive laws estimate: standard parameters (M4), those of LuMeng1993
+            (m4, mpx4), or load; none: all standard ones.
         model_error: 0.2 makes the controller's model wrong by 20 %.
         period: Sampling period, s.
     """
@@ -70,23 +72,36 @@ def named_law(
     q, _, _ = fourier(robot)(np.linspace(0, 10, 50))
     root = np.sqrt(np.diagonal(inertia_matrix(robot, q), axis1=-2, axis2=-1).mean(axis=0))
     rate = gain_matrix("bandwidth", bandwidth, robot.n)
-    stiffness = root[:, None] * (2 * rate if gain is None else gain_matrix("gain", gain, robot.n)) * root
+    stiffness = (
+        root[:, None] * (2 * rate if gain is None else gain_matrix("gain", gain, robot.n)) * root
+    )
     if name == "pd_gravity":
         pole = gain_vector("bandwidth", bandwidth, robot.n)
-        return control.pd_gravity(model, gain=pole * np.diagonal(stiffness), bandwidth=pole, period=period)
+        return control.pd_gravity(
+            model, gain=pole * np.diagonal(stiffness), bandwidth=pole, period=period
+        )
     asked = list(unknown) or None
     unknowns = unknowns_of(robot, asked, None, None)
     size = np.sqrt(unknowns.scale)
     scale = size[:, None] * gain_matrix("adaptation", adaptation, len(size)) * size
-    common: dict[str, Any] = {"bandwidth": bandwidth, "period": period, "adaptation": scale, "unknown": asked}
+    common: dict[str, Any] = {
+        "bandwidth": bandwidth,
+        "period": period,
+        "adaptation": scale,
+        "unknown": asked,
+    }
     filtered: dict[str, Any] = {"composite": composite, "cutoff": cutoff}
     if name == "slotine_li":
         return control.slotine_li(model, gain=stiffness, **common, **filtered)
     if name == "modified_slotine_li":
-        return control.modified_slotine_li(model, gain=None if gain is None else stiffness, **common, **filtered)
+        return control.modified_slotine_li(
+            model, gain=None if gain is None else stiffness, **common, **filtered
+        )
     own = unknowns_of(model, asked, None, None).start
     spread = 0.9 * np.abs(own) + np.where(unknowns.added, unknowns.scale, 1e-6)
-    low = np.where([word == "m_load" for word in unknowns.names], 0.0, own - spread)  # no load weighs less than nothing
+    low = np.where(
+        [word == "m_load" for word in unknowns.names], 0.0, own - spread
+    )  # no load weighs less than nothing
     return control.craig(model, kp=kp, kv=kv, psi=psi, lower=low, upper=own + 4 * spread, **common)
 
 
@@ -99,10 +114,11 @@ def simulated(
     seed: int = 0,
     **options: Any,
 ) -> tuple[Recording, Controller]:
-    """Simulate a robot on a random trajectory within its limits, under a controller of LAWS that acts every dt.
+    """Simulate a robot on a random trajectory within its limits, under a controller of LAWS that
+    acts every dt.
 
-    It is a log to practise with: like one of a real robot it has no accelerations. The seed is that of trajectory and
-    noise; options are those of the controller and of :func:`minidyn.simulate`.
+    It is a log to practise with: like one of a real robot it has no accelerations. The seed is that
+    of trajectory and noise; options are those of the controller and of :func:`minidyn.simulate`.
     """
     law = {name: options.pop(name) for name in signature(named_law).parameters if name in options}
     made = named_law(robot, controller, period=dt, **law)

@@ -1,4 +1,5 @@
-"""Who computes a simulated robot's accelerations, with and without what it picks up and what pushes it.
+"""Who computes a simulated robot's accelerations, with and without what it picks up and what pushes
+it.
 
 MuJoCo as the plant: the same controller against an independent simulator.
 """
@@ -50,11 +51,15 @@ class Push:
             raise ShapeError(f"push: expected force of shape (3,), got {self.force!r}")
         if not self.time <= t < self.time + self.duration:
             return plant
-        return lambda q, dq, tau: plant(q, dq, tau + force @ jacobian(robot, q, self.link)[..., 3:, :])
+        return lambda q, dq, tau: plant(
+            q, dq, tau + force @ jacobian(robot, q, self.link)[..., 3:, :]
+        )
 
 
 def mujoco_plant(robot: Robot) -> Plant:
-    """Return (q, dq, tau) -> ddq computed by MuJoCo's forward dynamics, damping and dry friction by its own solver."""
+    """Return (q, dq, tau) -> ddq computed by MuJoCo's forward dynamics, damping and dry friction by
+    its own solver.
+    """
     mujoco = optional("mujoco")
 
     for joint in robot.joints:
@@ -62,7 +67,8 @@ def mujoco_plant(robot: Robot) -> Plant:
         other = set(drive.friction) - {"viscous", "coulomb"}
         if joint.follows is not None or drive.coupling or drive.sign_width or other:
             raise Unsupported(
-                f'plant="mujoco": joint {joint.name!r} has a leader, a coupling, a smoothing width, or drive terms '
+                f'plant="mujoco": joint {joint.name!r} has a leader, a coupling, a smoothing '
+                "width, or drive terms "
                 "besides viscous and Coulomb friction"
             )
     if robot.loops:
@@ -70,9 +76,13 @@ def mujoco_plant(robot: Robot) -> Plant:
     spec = mujoco.MjSpec()
     spec.option.gravity = robot.gravity
     spec.compiler.autolimits = False
-    root = spec.worldbody.add_body(pos=robot.base_placement[:3, 3], quat=_quaternion(robot.base_placement))
+    root = spec.worldbody.add_body(
+        pos=robot.base_placement[:3, 3], quat=_quaternion(robot.base_placement)
+    )
     bodies: list[Any] = []
-    for index, (joint, link, columns) in enumerate(zip(robot.joints, robot.links, robot.layout.drives)):
+    for index, (joint, link, columns) in enumerate(
+        zip(robot.joints, robot.links, robot.layout.drives)
+    ):
         parent = root if joint.parent < 0 else bodies[joint.parent]
         placement = joint.placement
         body = parent.add_body(pos=placement[:3, 3], quat=_quaternion(placement))
@@ -118,32 +128,48 @@ def _quaternion(placement: Array) -> Array:
 
 
 PLANTS = ("minidyn", "regressor", "mujoco")
-"""Who may compute the accelerations: our kernel, the paper's route through the regressor, or MuJoCo."""
+"""Who may compute the accelerations.
+
+Our kernel, the paper's route through the regressor, or MuJoCo.
+"""
 
 
 class RememberingPlant:
-    """(q, dq, tau) -> ddq of a robot whose drives remember: states are held during a step and go on after it.
+    """(q, dq, tau) -> ddq of a robot whose drives remember.
 
-    Several plants may share the states: of the robot with and without its payload.
+    States are held during a step and go on after it. Several plants may share the states: of the
+    robot with and without its payload.
     """
 
-    def __init__(self, robot: Robot, kernel: Callable[..., Array], states: dict[str, Array]) -> None:
+    def __init__(
+        self, robot: Robot, kernel: Callable[..., Array], states: dict[str, Array]
+    ) -> None:
         self.robot, self.kernel, self.states = robot, kernel, states
 
     def __call__(self, q: Array, dq: Array, tau: Array) -> Array:
-        """Return the accelerations with the states of now; before the first motion they are zero."""
-        now = self.states.setdefault("now", np.zeros((*q.shape[:-1], len(memory_columns(self.robot)))))
+        """Return the accelerations with the states of now.
+
+        Before the first motion they are zero.
+        """
+        now = self.states.setdefault(
+            "now", np.zeros((*q.shape[:-1], len(memory_columns(self.robot))))
+        )
         return np.asarray(self.kernel(q, dq, tau, now))
 
     def moved(self, before: Array, after: Array, step: float) -> None:
         """Take in that the robot moved from one position (..., n) to another in so many seconds."""
         now, n = self.states["now"], before.shape[-1]
         pairs = zip(before.reshape(-1, n), after.reshape(-1, n), now.reshape(-1, now.shape[-1]))
-        states = [drive_states(self.robot, there[None], (here, old), step=step)[0] for here, there, old in pairs]
+        states = [
+            drive_states(self.robot, there[None], (here, old), step=step)[0]
+            for here, there, old in pairs
+        ]
         self.states["now"] = np.array(states).reshape(now.shape)
 
 
-def plants_of(robot: Robot, plant: str, payload: Payload | None, threads: int = 1) -> tuple[Plant, Plant]:
+def plants_of(
+    robot: Robot, plant: str, payload: Payload | None, threads: int = 1
+) -> tuple[Plant, Plant]:
     """Return the accelerations of the robot as it is, and with its payload."""
     if plant not in PLANTS:
         raise UnknownName("plant", plant, PLANTS)
@@ -153,16 +179,26 @@ def plants_of(robot: Robot, plant: str, payload: Payload | None, threads: int = 
     if memory_columns(robot):
         if plant != "minidyn" or robot.implicit_loops:
             raise Unsupported(
-                'simulate: drives with presliding or breakaway have a state, which only plant="minidyn" knows'
+                "simulate: drives with presliding or breakaway have a state, which only "
+                'plant="minidyn" knows'
             )
         states: dict[str, Array] = {}
-        made = {one: compile_kernel(one, "forward_dynamics", threads=threads, memory=True) for one in (robot, loaded)}
-        return RememberingPlant(robot, made[robot], states), RememberingPlant(loaded, made[loaded], states)
+        made = {
+            one: compile_kernel(one, "forward_dynamics", threads=threads, memory=True)
+            for one in (robot, loaded)
+        }
+        return RememberingPlant(robot, made[robot], states), RememberingPlant(
+            loaded, made[loaded], states
+        )
     if plant == "regressor":
         from minidyn.dynamics.papers.by_regressor import forward_dynamics_by_regressor
 
-        return partial(forward_dynamics_by_regressor, robot), partial(forward_dynamics_by_regressor, loaded)
+        return partial(forward_dynamics_by_regressor, robot), partial(
+            forward_dynamics_by_regressor, loaded
+        )
     if robot.implicit_loops:  # solved at every state: no kernel, but a function
         return partial(forward_dynamics, robot), partial(forward_dynamics, loaded)
     bare = compile_kernel(robot, "forward_dynamics", threads=threads)
-    return bare, bare if payload is None else compile_kernel(loaded, "forward_dynamics", threads=threads)
+    return bare, bare if payload is None else compile_kernel(
+        loaded, "forward_dynamics", threads=threads
+    )

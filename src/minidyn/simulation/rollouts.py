@@ -1,8 +1,9 @@
 """Closed loops side by side on a GPU, one thread a run; logs stay there until a run is asked for.
 
-Each thread keeps its state and goes through time by classical fourth-order Runge-Kutta, the torque held between two
-steps of the controller: the same two recorded programs, a step of the controller and forward dynamics, as on the
-processor. What is logged lies run by run, so that one run is one piece of memory.
+Each thread keeps its state and goes through time by classical fourth-order Runge-Kutta, the torque
+held between two steps of the controller: the same two recorded programs, a step of the controller
+and forward dynamics, as on the processor. What is logged lies run by run, so that one run is one
+piece of memory.
 """
 
 from __future__ import annotations
@@ -17,7 +18,15 @@ from minidyn.arrays import Array
 from minidyn.dynamics.kernel import function_of
 from minidyn.errors import MinidynError, UnknownName, Unsupported
 from minidyn.graph.function import Function
-from minidyn.graph.targets.cuda.kernel import DEVICES, Code, download, empty_array, free_memory, stream_of_own, upload
+from minidyn.graph.targets.cuda.kernel import (
+    DEVICES,
+    Code,
+    download,
+    empty_array,
+    free_memory,
+    stream_of_own,
+    upload,
+)
 from minidyn.graph.targets.cuda.source import cuda_statements, head_of
 from minidyn.graph.targets.text import comment_lines
 from minidyn.recording.recording import Recording
@@ -46,7 +55,7 @@ static __device__ __forceinline__ md_real md_normal(unsigned long long key, unsi
     const md_real u = ((md_mix(key + 2 * number) >> 11) + 1) * unit, v = (md_mix(key + 2 * number + 1) >> 11) * unit;
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
-"""
+"""  # noqa: E501
 
 _KERNEL = """
 extern "C" __global__ void __launch_bounds__(%(block)d) md_rollout(
@@ -128,22 +137,29 @@ extern "C" __global__ void __launch_bounds__(%(block)d) md_rollout(
     }
     md_failed[run] = failed;
 }
-"""
+"""  # noqa: E501
 
 
 class Rollout:
     """A plant (q, dq, tau) -> ddq under a controller, compiled for a GPU.
 
-    The controller is a recorded step: from some of `q`, `dq`, `ddq` (of the step before), `q_d`, `dq_d`, `ddq_d` and a
-    state of any other name to `tau` and, where there is a state, the next one. None: no torque.
+    The controller is a recorded step: from some of `q`, `dq`, `ddq` (of the step before), `q_d`,
+    `dq_d`, `ddq_d` and a state of any other name to `tau` and, where there is a state, the next
+    one. None: no torque.
     """
 
     def __init__(self, plant: Function, control: Function | None, logged: int = 0) -> None:
         self.plant, self.control, self.logged = plant, control, logged
         self.n = plant.results[0].size
         self._places = {"q": "seen", "dq": "speed", "ddq": "a"}
-        self._places |= {name: f"reference + {k * self.n}" for k, name in enumerate(("q_d", "dq_d", "ddq_d"))}
-        states = [argument for argument in (control.arguments if control else ()) if argument.name not in self._places]
+        self._places |= {
+            name: f"reference + {k * self.n}" for k, name in enumerate(("q_d", "dq_d", "ddq_d"))
+        }
+        states = [
+            argument
+            for argument in (control.arguments if control else ())
+            if argument.name not in self._places
+        ]
         self.size = sum(argument.size for argument in states)  # of the controller's state
         self._code: Code | None = None
 
@@ -156,12 +172,16 @@ class Rollout:
         given = ""
         if self.control is not None:
             lines += _device_function("md_control", self.control)
-            places = [self._places.get(argument.name, "state") for argument in self.control.arguments]
+            places = [
+                self._places.get(argument.name, "state") for argument in self.control.arguments
+            ]
             given = ", ".join([*places, *["tau", "state"][: len(self.control.results)]])
         else:
             lines += ["static __device__ void md_control() {}"]
         table = {"block": BLOCK, "n": self.n, "size": self.size, "logged": self.logged}
-        return "\n".join(lines) + _KERNEL % (table | {"controlled": int(self.control is not None), "given": given})
+        return "\n".join(lines) + _KERNEL % (
+            table | {"controlled": int(self.control is not None), "given": given}
+        )
 
     def run(
         self,
@@ -177,7 +197,8 @@ class Rollout:
         velocity_noise: float,
         seed: int,
     ) -> tuple[dict[str, Any], Array]:
-        """Return what is logged, arrays (runs, samples, ...) on the GPU, and for each run the step at which it failed.
+        """Return what is logged, arrays (runs, samples, ...) on the GPU, and for each run the step
+        at which it failed.
 
         Args:
             q0: Positions (runs, n) at the start.
@@ -199,8 +220,9 @@ class Rollout:
         need, free = 8 * runs * samples * sum(sizes.values()), free_memory()
         if need > free:
             raise MinidynError(
-                f"simulate: the logs of {runs} runs of {samples} samples need {need / 1e9:.3g} GB, the GPU has "
-                f"{free / 1e9:.3g} GB free; simulate fewer runs at once, or let results of earlier ones go"
+                f"simulate: the logs of {runs} runs of {samples} samples need {need / 1e9:.3g} "
+                f"GB, the GPU has {free / 1e9:.3g} GB free; simulate fewer runs at once, or let "
+                "results of earlier ones go"
             )
         logs = {name: empty_array((runs, samples, size)) for name, size in sizes.items()}
         failed = empty_array((runs,))
@@ -209,7 +231,9 @@ class Rollout:
         addresses.append(logs["estimate"].ptr if self.logged else 0)
         numbers = (np.int64(runs), np.int64(samples - 1), np.int64(every), np.float64(dt))
         noises = (np.uint64(seed), np.float64(noise), np.float64(velocity_noise))
-        self._code.launch(stream, -(-runs // BLOCK), BLOCK, *numbers, *noises, *addresses, failed.ptr)
+        self._code.launch(
+            stream, -(-runs // BLOCK), BLOCK, *numbers, *noises, *addresses, failed.ptr
+        )
         stream.sync()
         return logs, download(failed)
 
@@ -220,11 +244,17 @@ def one_run(logs: Mapping[str, Any], run: int) -> dict[str, Array]:
 
 
 def _device_function(name: str, function: Function) -> Sequence[str]:
-    """Return a function of pointers; results are written when all arguments have been read, so they may be the same."""
+    """Return a function of pointers.
+
+    Results are written when all arguments have been read, so they may be the same.
+    """
     inputs = [f"md_in{k}" for k in range(len(function.arguments))]
     outputs = [f"md_out{k}" for k in range(len(function.results))]
     body, texts = cuda_statements(function, [f"{each}[" for each in inputs], "t")
-    parameters = [*(f"const md_real *{each}" for each in inputs), *(f"md_real *{each}" for each in outputs)]
+    parameters = [
+        *(f"const md_real *{each}" for each in inputs),
+        *(f"md_real *{each}" for each in outputs),
+    ]
     lines = [f"static __device__ __forceinline__ void {name}({', '.join(parameters)})", "{", *body]
     for output, values in zip(outputs, texts):
         lines += [f"    {output}[{k}] = {text};" for k, text in enumerate(values)]
@@ -235,16 +265,23 @@ _NAMES = {"q": "q_true", "dq": "dq_true"}  # of what is logged
 
 
 class Rollouts(Sequence[Recording]):
-    """Runs that were simulated on a GPU: a sequence of recordings, each copied from there when it is asked for.
+    """Runs that were simulated on a GPU.
+
+    A sequence of recordings, each copied from there when it is asked for.
 
     Attributes:
         t: Times (samples,), s.
-        arrays: The logs of all runs on the GPU, (runs, samples, n), as arrays that CuPy, PyTorch and JAX take by
-            `from_dlpack`: true "q", "dq", "ddq", "tau", and "estimate" of adaptive laws where it was asked for.
+        arrays: The logs of all runs on the GPU, (runs, samples, n), as arrays that CuPy, PyTorch
+            and JAX take by `from_dlpack`: true "q", "dq", "ddq", "tau", and "estimate" of adaptive
+            laws where it was asked for.
     """
 
     def __init__(
-        self, setup: Setup, t: Array, arrays: Mapping[str, Any], make: Callable[[dict[str, Array], int], Recording]
+        self,
+        setup: Setup,
+        t: Array,
+        arrays: Mapping[str, Any],
+        make: Callable[[dict[str, Array], int], Recording],
     ) -> None:
         self.t, self.arrays, self._make, self._count = t, arrays, make, len(setup.q0)
         self._reference = dict(zip(REFERENCE, along(setup.trajectory, t, setup.robot.n)))
@@ -283,9 +320,13 @@ def rollouts(
     if device not in DEVICES:
         raise UnknownName("device", device, DEVICES)
     if setup.continuous:
-        raise Unsupported('device="cuda": controllers on the GPU are sampled; use control="sampled"')
+        raise Unsupported(
+            'device="cuda": controllers on the GPU are sampled; use control="sampled"'
+        )
     if controller is not None and controller.program is None:
-        raise Unsupported(f'device="cuda": {controller.name} has no recorded program; leave device out')
+        raise Unsupported(
+            f'device="cuda": {controller.name} has no recorded program; leave device out'
+        )
     estimated = len(controller.estimated) if controller is not None and setup.log_estimates else 0
     control = None if controller is None or controller.program is None else controller.program()
     rollout = Rollout(function_of(robot, "forward_dynamics"), control, estimated)
@@ -307,4 +348,9 @@ def rollouts(
     )
     if np.any(failed >= 0):
         raise diverged(setup, float(times[int(failed[failed >= 0].min())]))
-    return Rollouts(setup, times, {name: arrays[name] for name in (*SIGNALS, "estimate") if name in arrays}, make)
+    return Rollouts(
+        setup,
+        times,
+        {name: arrays[name] for name in (*SIGNALS, "estimate") if name in arrays},
+        make,
+    )

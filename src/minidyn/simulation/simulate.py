@@ -1,4 +1,6 @@
-"""Closed-loop simulation: a robot, a controller, a trajectory, and what stands between them in reality."""
+"""Closed-loop simulation: a robot, a controller, a trajectory, and what stands between them in
+reality.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from minidyn.arrays import Array
 from minidyn.control.controller import Controller
 from minidyn.errors import MinidynError
 from minidyn.formats.load import RobotLike, as_robot
-from minidyn.notices import Notice, look
+from minidyn.notices import Notice, warning
 from minidyn.recording.recording import Recording
 from minidyn.simulation.loop import REFERENCE, Setup, quantised, run
 from minidyn.simulation.payload import Payload
@@ -19,10 +21,12 @@ from minidyn.simulation.plants import Push, plants_of
 from minidyn.simulation.rollouts import rollouts
 from minidyn.simulation.trajectory import Trajectory
 
-LYAPUNOV_RISES = look(
+LYAPUNOV_RISES = warning(
     "simulate.lyapunov_rises",
-    "The Lyapunov function of the control law, which must fall in continuous time, rises at some samples.",
-    "Use a shorter period or a smaller step. Where it rises in continuous time, too, the model or the gains are wrong.",
+    "The Lyapunov function of the control law, which must fall in continuous time, rises at some "
+    "samples.",
+    "Use a shorter period or a smaller step. Where it rises in continuous time, too, the model or "
+    "the gains are wrong.",
 )
 
 
@@ -52,32 +56,38 @@ def simulate(
     """Simulate a robot under a controller and return what was measured.
 
     Args:
-        robot: The true robot (or its name or path), drives and friction included; the controller has its own model.
+        robot: The true robot (or its name or path), drives and friction included; the controller
+            has its own model.
         controller: From `md.control`; None: no torque.
         trajectory: A callable t -> (q, dq, ddq); None: hold the initial position.
         duration: Seconds.
         dt: Integration and recording step, s; the controller's period must be a multiple of it.
         q0: Initial positions (n,); None: the trajectory's.
         dq0: Initial speeds (n,); None: the trajectory's.
-        control: "sampled": the controller acts once per period and its torque is held; "continuous": it acts at every
-            stage of the integration, and its estimate is integrated with the robot.
-        solver: "rk4" (fixed step dt) or "adaptive" (SciPy's DOP853 within each step of dt, tolerance 1e-10).
+        control: "sampled": the controller acts once per period and its torque is held;
+            "continuous": it acts at every stage of the integration, and its estimate is integrated
+            with the robot.
+        solver: "rk4" (fixed step dt) or "adaptive" (SciPy's DOP853 within each step of dt,
+            tolerance 1e-10).
         delay: Age of measurements when the controller reads them, s; a whole number of steps.
         resolution: Of the encoders, rad or m; 0: perfect.
         noise: Standard deviation of measured positions.
         velocity_noise: Standard deviation of measured speeds.
-        torque_noise: Standard deviation of measured torques, one for all joints or one for each (n,).
+        torque_noise: Standard deviation of measured torques, one for all joints or one for each
+            (n,).
         torque_limit: Largest torque (n,) or a number; None: no limit.
         payload: A load picked up during the run.
         push: A force that acts for a while; it is no part of the measured torques.
-        plant: Who computes the robot's accelerations: "minidyn", "regressor" (slower, from the regressor alone) or,
-            independently, "mujoco".
-        check: Also record the Lyapunov function and the stability margin; a violated condition is a notice.
+        plant: Who computes the robot's accelerations: "minidyn", "regressor" (slower, from the
+            regressor alone) or, independently, "mujoco".
+        check: Also record the Lyapunov function and the stability margin; a violated condition is a
+            notice.
         seed: Of the noise.
 
     Returns:
-        A recording with t, q, dq, ddq, tau as measured; telemetry: true "q_true", "dq_true", reference "q_d", "dq_d",
-        "error", "estimate" for adaptive laws, and with `check` "lyapunov" and "margin".
+        A recording with t, q, dq, ddq, tau as measured; telemetry: true "q_true", "dq_true",
+        reference "q_d", "dq_d", "error", "estimate" for adaptive laws, and with `check` "lyapunov"
+        and "margin".
     """
     robot = as_robot(robot)
     setup = Setup(robot, controller, trajectory, duration, dt, q0, dq0, control, solver, delay)
@@ -119,15 +129,31 @@ def simulate_batch(
 ) -> Sequence[Recording]:
     """Simulate many runs at once, side by side in vector registers: one for each row of q0 (B, n).
 
-    Options are those of :func:`simulate`; noise is drawn for each run of its own. With `estimates` the telemetry holds
-    the estimate of adaptive laws at every sample, which is large: runs times samples times parameters.
+    Options are those of :func:`simulate`; noise is drawn for each run of its own. With `estimates`
+    the telemetry holds the estimate of adaptive laws at every sample, which is large: runs times
+    samples times parameters.
 
-    With `device="cuda"` an NVIDIA GPU computes them, one thread a run (docs/gpu.md). Control is sampled then, and the
-    logs stay on the GPU: a run is copied when it is asked for, and `.arrays` has all of them for other libraries.
+    With `device="cuda"` an NVIDIA GPU computes them, one thread a run (docs/gpu.md). Control is
+    sampled then, and the logs stay on the GPU: a run is copied when it is asked for, and `.arrays`
+    has all of them for other libraries.
     """
     robot = as_robot(robot)
     here = device is None
-    setup = Setup(robot, controller, trajectory, duration, dt, q0, dq0, control, "rk4", 0.0, True, estimates, here)
+    setup = Setup(
+        robot,
+        controller,
+        trajectory,
+        duration,
+        dt,
+        q0,
+        dq0,
+        control,
+        "rk4",
+        0.0,
+        True,
+        estimates,
+        here,
+    )
     rng = np.random.default_rng(seed)
     limit, spread = _limit(torque_limit, robot.n), _spread(torque_noise, robot.n)
     _not_negative(noise=noise, velocity_noise=velocity_noise)
@@ -137,7 +163,9 @@ def simulate_batch(
         q = own["q_true"] + noise * rng.normal(size=shape)
         tau = own["tau"] + spread * rng.normal(size=shape)
         dq = own["dq_true"] + velocity_noise * rng.normal(size=shape)
-        return Recording(own["t"], q, tau, dq, own["ddq"], robot.joint_names, telemetry=_telemetry(setup, own))
+        return Recording(
+            own["t"], q, tau, dq, own["ddq"], robot.joint_names, telemetry=_telemetry(setup, own)
+        )
 
     if device is not None:
 
@@ -145,9 +173,21 @@ def simulate_batch(
             return measured(own, np.random.default_rng([seed, row]))
 
         return rollouts(setup, limit, noise, velocity_noise, seed, made, device)
-    log = run(setup, rng, 0.0, noise, velocity_noise, limit, plants_of(robot, "minidyn", None, threads), np.inf)
+    log = run(
+        setup,
+        rng,
+        0.0,
+        noise,
+        velocity_noise,
+        limit,
+        plants_of(robot, "minidyn", None, threads),
+        np.inf,
+    )
     shared = ("t", *REFERENCE)
-    rows = ({name: log[name] if name in shared else log[name][:, row] for name in log} for row in range(len(setup.q0)))
+    rows = (
+        {name: log[name] if name in shared else log[name][:, row] for name in log}
+        for row in range(len(setup.q0))
+    )
     return tuple(measured(own, rng) for own in rows)
 
 
@@ -162,14 +202,18 @@ def _telemetry(setup: Setup, log: dict[str, Array]) -> dict[str, Array]:
 def _limit(given: ArrayLike | None, n: int) -> Array:
     limit = np.asarray(np.inf if given is None else given, dtype=float)
     if limit.shape not in ((), (n,)) or not np.all(limit > 0):
-        raise MinidynError(f"simulate: torque_limit: expected a positive number or {n} of them, got {given!r}")
+        raise MinidynError(
+            f"simulate: torque_limit: expected a positive number or {n} of them, got {given!r}"
+        )
     return limit
 
 
 def _spread(given: ArrayLike, n: int) -> Array:
     spread = np.asarray(given, dtype=float)
     if spread.shape not in ((), (n,)) or not np.all((spread >= 0) & (spread < np.inf)):
-        raise MinidynError(f"simulate: torque_noise: expected a number from 0 on, or {n} of them, got {given!r}")
+        raise MinidynError(
+            f"simulate: torque_noise: expected a number from 0 on, or {n} of them, got {given!r}"
+        )
     return spread
 
 
@@ -180,7 +224,11 @@ def _not_negative(**given: float) -> None:
 
 
 def _check(
-    controller: Controller, setup: Setup, log: dict[str, Array], telemetry: dict[str, Array], payload: Payload | None
+    controller: Controller,
+    setup: Setup,
+    log: dict[str, Array],
+    telemetry: dict[str, Array],
+    payload: Payload | None,
 ) -> list[Notice]:
     robot, notices = setup.robot, list[Notice]()
     times, estimate, q, dq = (log[name] for name in ("t", "estimate", "q_true", "dq_true"))
@@ -199,12 +247,19 @@ def _check(
         telemetry["lyapunov"] = value
         if len(rises):
             most = float(np.diff(value).max()) / scale
-            sampled = "" if setup.continuous else "; it must fall in continuous time, and this run is sampled"
-            text = (
-                f"{controller.name}: the Lyapunov function rises at t = {times[rises[0]]:.4g} s and at {len(rises)} of "
-                f"{len(value)} samples, at most by {most:.1e} of its largest value{sampled}"
+            sampled = (
+                ""
+                if setup.continuous
+                else "; it must fall in continuous time, and this run is sampled"
             )
-            notices.append(LYAPUNOV_RISES(text, first=float(times[rises[0]]), count=len(rises), most=most))
+            text = (
+                f"{controller.name}: the Lyapunov function rises at t = {times[rises[0]]:.4g} s "
+                f"and at {len(rises)} of {len(value)} samples, at most by {most:.1e} of its "
+                f"largest value{sampled}"
+            )
+            notices.append(
+                LYAPUNOV_RISES(text, first=float(times[rises[0]]), count=len(rises), most=most)
+            )
     if controller.stability is not None:
         margin = np.empty(len(times))
         for true, part in parts:
@@ -213,9 +268,14 @@ def _check(
         below = np.flatnonzero(margin <= 0)
         if len(below):
             text = (
-                f"{controller.name}: the stability condition is violated at t = {times[below[0]]:.4g} s and at "
-                f"{len(below)} of {len(margin)} samples (smallest eigenvalue {margin.min():.3g})"
+                f"{controller.name}: the stability condition is violated at t = "
+                f"{times[below[0]]:.4g} s and at {len(below)} of {len(margin)} samples (smallest "
+                f"eigenvalue {margin.min():.3g})"
             )
-            data = {"first": float(times[below[0]]), "count": len(below), "smallest": float(margin.min())}
+            data = {
+                "first": float(times[below[0]]),
+                "count": len(below),
+                "smallest": float(margin.min()),
+            }
             notices.append(controller.violated(text, **data))
     return notices

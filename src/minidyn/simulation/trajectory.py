@@ -1,7 +1,8 @@
-"""Trajectories: callables t -> (q, dq, ddq). Built in: hold, quintic, critically damped, Fourier series, sampled.
+"""Trajectories: callables t -> (q, dq, ddq).
 
-Anything that takes a time and returns three arrays (n,) is a trajectory; one that also takes an array of times (N,) and
-returns arrays (N, n) is a quick one.
+Built in: hold, quintic, critically damped, Fourier series, sampled. Anything that takes a time and
+returns three arrays (n,) is a trajectory; one that also takes an array of times (N,) and returns
+arrays (N, n) is a quick one.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ State = tuple[Array, Array, Array]
 class Trajectory(Protocol):
     """Any callable that returns position, speed and acceleration, each (n,), at a time t in s.
 
-    One that also takes times (N,) and returns arrays (N, n) is quicker. `md.trajectory` makes some: hold, quintic,
-    critically_damped, fourier, sampled.
+    One that also takes times (N,) and returns arrays (N, n) is quicker. `md.trajectory` makes some:
+    hold, quintic, critically_damped, fourier, sampled.
     """
 
     def __call__(self, t: ArrayLike, /) -> State:
@@ -32,7 +33,8 @@ class Trajectory(Protocol):
 
 
 def along(trajectory: Trajectory, t: ArrayLike, n: int) -> State:
-    """Return a trajectory at times (N,) as three arrays (N, n), whether it takes arrays of times or single ones only.
+    """Return a trajectory at times (N,) as three arrays (N, n), whether it takes arrays of times or
+    single ones only.
 
     Raises:
         ShapeError: It does not return three arrays (n,) at a time.
@@ -41,24 +43,34 @@ def along(trajectory: Trajectory, t: ArrayLike, n: int) -> State:
     looked_at = sorted({0, len(times) // 2, len(times) - 1})
     single = {k: _at(trajectory, float(times[k]), n) for k in looked_at}
     try:
-        position, speed, acceleration = (np.asarray(part, dtype=float) for part in trajectory(times))
+        position, speed, acceleration = (
+            np.asarray(part, dtype=float) for part in trajectory(times)
+        )
     except (TypeError, ValueError, IndexError):
         pass  # it takes one time only: `if t < 1`, or rows of unlike lengths
     else:
         parts = (position, speed, acceleration)
         if all(part.shape == (len(times), n) for part in parts) and all(
-            np.allclose(part[k], one, rtol=1e-9, atol=1e-12) for k in looked_at for part, one in zip(parts, single[k])
+            np.allclose(part[k], one, rtol=1e-9, atol=1e-12)
+            for k in looked_at
+            for part, one in zip(parts, single[k])
         ):
             return parts
     states = [_at(trajectory, float(time), n) for time in times]
-    return np.array([x for x, _, _ in states]), np.array([v for _, v, _ in states]), np.array([a for _, _, a in states])
+    return (
+        np.array([x for x, _, _ in states]),
+        np.array([v for _, v, _ in states]),
+        np.array([a for _, _, a in states]),
+    )
 
 
 def _at(trajectory: Trajectory, t: float, n: int) -> State:
     found = tuple(np.asarray(part, dtype=float) for part in trajectory(t))
     if len(found) != 3 or any(part.shape != (n,) for part in found):
         shapes = ", ".join(str(part.shape) for part in found)
-        raise ShapeError(f"trajectory: expected (q, dq, ddq), each of shape ({n},), at t = {t:g}; got {shapes}")
+        raise ShapeError(
+            f"trajectory: expected (q, dq, ddq), each of shape ({n},), at t = {t:g}; got {shapes}"
+        )
     return found[0], found[1], found[2]
 
 
@@ -76,7 +88,8 @@ def hold(q: ArrayLike) -> Trajectory:
 
 
 def quintic(start: ArrayLike, end: ArrayLike, duration: float) -> Trajectory:
-    """Return the smooth move from start (n,) to end (n,) with zero speed and acceleration at both ends.
+    """Return the smooth move from start (n,) to end (n,) with zero speed and acceleration at both
+    ends.
 
     Args:
         start: Positions before t = 0.
@@ -85,7 +98,9 @@ def quintic(start: ArrayLike, end: ArrayLike, duration: float) -> Trajectory:
     """
     a, b = np.array(start, dtype=float), np.array(end, dtype=float)
     if a.ndim != 1 or a.shape != b.shape:
-        raise ShapeError(f"quintic: start and end must both have shape (n,), got {a.shape} and {b.shape}")
+        raise ShapeError(
+            f"quintic: start and end must both have shape (n,), got {a.shape} and {b.shape}"
+        )
     if not duration > 0:
         raise MinidynError(f"quintic: duration must be positive, got {duration!r}")
 
@@ -100,10 +115,12 @@ def quintic(start: ArrayLike, end: ArrayLike, duration: float) -> Trajectory:
 
 
 def critically_damped(start: ArrayLike, end: ArrayLike, rate: ArrayLike) -> Trajectory:
-    """Return the answer of a critically damped second-order servo to a step from start (n,) to end (n,) at t = 0.
+    """Return the answer of a critically damped second-order servo to a step from start (n,) to end
+    (n,) at t = 0.
 
-    It solves ddq + 2 rate dq + rate² (q - end) = 0 with q = start and dq = 0 at t = 0: after 5 / rate 96 % of the way
-    is done, and there is no overshoot. The acceleration jumps at t = 0, to rate² (end - start).
+    It solves ddq + 2 rate dq + rate² (q - end) = 0 with q = start and dq = 0 at t = 0: after 5 /
+    rate 96 % of the way is done, and there is no overshoot. The acceleration jumps at t = 0, to
+    rate² (end - start).
 
     Args:
         start: Positions until t = 0.
@@ -112,7 +129,11 @@ def critically_damped(start: ArrayLike, end: ArrayLike, rate: ArrayLike) -> Traj
 
     Implements: Lin1992 eq. (64)-(66).
     """
-    a, b, sigma = np.array(start, dtype=float), np.array(end, dtype=float), np.array(rate, dtype=float)
+    a, b, sigma = (
+        np.array(start, dtype=float),
+        np.array(end, dtype=float),
+        np.array(rate, dtype=float),
+    )
     if a.ndim != 1 or a.shape != b.shape or sigma.shape not in ((), a.shape):
         raise ShapeError(
             "critically_damped: start and end must have shape (n,), rate be a number or (n,); got "
@@ -162,11 +183,20 @@ class Fourier:
         return q, dq, ddq
 
     def __repr__(self) -> str:
-        return f"Fourier({len(self.centre)} joints, {len(self.sine)} harmonics of a period of {self.period:g} s)"
+        return (
+            f"Fourier({len(self.centre)} joints, {len(self.sine)} harmonics of a period of "
+            f"{self.period:g} s)"
+        )
 
 
 def fourier(
-    robot: RobotLike, *, seed: int = 0, harmonics: int = 5, period: float = 10.0, use: float = 0.9, speed: float = 2.0
+    robot: RobotLike,
+    *,
+    seed: int = 0,
+    harmonics: int = 5,
+    period: float = 10.0,
+    use: float = 0.9,
+    speed: float = 2.0,
 ) -> Fourier:
     """Return a random periodic trajectory within the robot's joint limits.
 
@@ -185,13 +215,19 @@ def fourier(
     reach = np.array([np.pi if joint.turns else 0.5 for joint in joints])
     lower = np.array([joint.limits.lower for joint in joints])
     upper = np.array([joint.limits.upper for joint in joints])
-    bottom = np.where(np.isfinite(lower), lower, np.where(np.isfinite(upper), upper - 2 * reach, -reach))
-    top = np.where(np.isfinite(upper), upper, np.where(np.isfinite(lower), lower + 2 * reach, reach))
+    bottom = np.where(
+        np.isfinite(lower), lower, np.where(np.isfinite(upper), upper - 2 * reach, -reach)
+    )
+    top = np.where(
+        np.isfinite(upper), upper, np.where(np.isfinite(lower), lower + 2 * reach, reach)
+    )
     centre = (bottom + top) / 2
     swing = np.minimum((top - bottom) / 2, reach)
     fastest = np.array([min(joint.limits.velocity, speed) for joint in joints])
     rng = np.random.default_rng(seed)
-    weight = 1.0 / np.arange(1, harmonics + 1)[:, None]  # slow parts larger: range and speed are both used
+    weight = (
+        1.0 / np.arange(1, harmonics + 1)[:, None]
+    )  # slow parts larger: range and speed are both used
     shape = Fourier(
         np.zeros(robot.n),
         weight * rng.normal(size=(harmonics, robot.n)),
@@ -206,12 +242,17 @@ def fourier(
 
 
 def sampled(t: ArrayLike, q: ArrayLike) -> Trajectory:
-    """Return the smooth trajectory (quintic spline) through samples q (N, n) at times t (N,); it stops at the ends."""
+    """Return the smooth trajectory (quintic spline) through samples q (N, n) at times t (N,).
+
+    It stops at the ends.
+    """
     from scipy.interpolate import make_interp_spline
 
     times, values = np.asarray(t, dtype=float), np.asarray(q, dtype=float)
     if times.ndim != 1 or values.ndim != 2 or len(times) != len(values):
-        raise ShapeError(f"sampled: expected t (N,) and q (N, n), got {times.shape} and {values.shape}")
+        raise ShapeError(
+            f"sampled: expected t (N,) and q (N, n), got {times.shape} and {values.shape}"
+        )
     if len(times) < 6 or not np.all(np.diff(times) > 0):
         raise MinidynError("sampled: expected at least 6 samples at increasing times")
     spline = make_interp_spline(times, values, k=5)
@@ -221,6 +262,10 @@ def sampled(t: ArrayLike, q: ArrayLike) -> Trajectory:
         time = np.asarray(t, dtype=float)
         inside = np.clip(time, times[0], times[-1])
         moving = (inside == time)[..., None]
-        return spline(inside), np.where(moving, first(inside), 0.0), np.where(moving, second(inside), 0.0)
+        return (
+            spline(inside),
+            np.where(moving, first(inside), 0.0),
+            np.where(moving, second(inside), 0.0),
+        )
 
     return at

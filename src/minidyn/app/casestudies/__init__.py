@@ -1,1 +1,4 @@
-"""Case studies of the five papers: their tables and figures, computed again beside the printed ones."""
+"""Case studies of the five papers.
+
+Their tables and figures, computed again beside the printed ones.
+"""

@@ -1,4 +1,6 @@
-"""Gautier1991: base parameters of a PUMA 560 by numeric rank (Tables I to V), and the HPR robot with its loop."""
+"""Gautier1991: base parameters of a PUMA 560 by numeric rank (Tables I to V), and the HPR robot
+with its loop.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,10 @@ from minidyn.base.numeric.samples import JointStates, model_rows
 from minidyn.formats.load import load
 from minidyn.model.robot import Robot
 
-PAPER = "M. Gautier, Numerical calculation of the base inertial parameters of robots, J. Robotic Systems 8(4), 1991"
+PAPER = (
+    "M. Gautier, Numerical calculation of the base inertial parameters of robots, J. Robotic "
+    "Systems 8(4), 1991"
+)
 # Table II as printed: parameter, T_ii, sigma_i, R_ii, V2 N; XY5's T_ii has lost its first digit
 _TABLE_II = """
 ZZ1 6.8553e+01 1.2082e+02 -3.8203e+00 1.4128e-01
@@ -158,7 +163,12 @@ _PRINTED_ZERO = 1e-13  # what is rounding in Table II
 
 
 def gautier_1991(
-    d3: float = 0.5, r3: float = 0.2, d4: float = 0.02, r4: float = 0.6, method: str = "qr", seed: int = 0
+    d3: float = 0.5,
+    r3: float = 0.2,
+    d4: float = 0.02,
+    r4: float = 0.6,
+    method: str = "qr",
+    seed: int = 0,
 ) -> Study:
     """Return the case study of Gautier1991.
 
@@ -172,7 +182,9 @@ def gautier_1991(
 
     Implements: Gautier1991 Tables I, II, III and V, section "Application".
     """
-    robot = with_lengths(load("puma560"), {(2, "tx"): d3, (2, "tz"): r3, (3, "tx"): d4, (3, "tz"): r4})
+    robot = with_lengths(
+        load("puma560"), {(2, "tx"): d3, (2, "tz"): r3, (3, "tx"): d4, (3, "tz"): r4}
+    )
     base = base_parameters(robot, method=method, model="energy", seed=seed)
     evidence, figure, ratio = _evidence(base, seed)
     tables = (
@@ -183,23 +195,28 @@ def gautier_1991(
         Table("Regrouping relations", "Table V", _relations(base)),
         _loops(),
     )
-    sizes = {model: _scaling(robot, model, seed) for model in ("torque", "gravity and inertia", "energy")}
+    sizes = {
+        model: _scaling(robot, model, seed) for model in ("torque", "gravity and inertia", "energy")
+    }
     gap = "above 1e+10" if ratio > 1e10 else f"{ratio:.0e}"
     shown = ", ".join(f"{model} {value:.0e}" for model, value in sizes.items())
     return Study(
         "gautier-1991",
         PAPER,
-        "Base parameters of a PUMA 560 from the energy at random states, by QR and singular values, and of the Hitachi "
-        "HPR with its parallelogram.",
+        "Base parameters of a PUMA 560 from the energy at random states, by QR and singular "
+        "values, and of the Hitachi HPR with its parallelogram.",
         {"d3": d3, "r3": r3, "d4": d4, "r4": r4, "method": method, "seed": seed},
         tables,
         (figure,),
         (
-            f"The gap |T_40| / |T_41| is {gap} here, 1.6e+14 as printed. The values of Table II depend on random "
-            "states, which are not printed.",
-            f"Ratio S of the largest to the smallest entry: {shown}. Printed: d 1e6, d0 1e4, h 1e8; that d0 is better "
-            "than d is not confirmed.",
-            "Table IV (rows of β) is missing in the print; βN of Table III follows from β and one vector N.",
+            f"The gap |T_40| / |T_41| is {gap} here, 1.6e+14 as printed. The values of Table II "
+            "depend on random states, which are not printed.",
+            f"Ratio S of the largest to the smallest entry: {shown}. Printed: d 1e6, d0 1e4, h "
+            "1e8; that d0 is better than d is not confirmed.",
+            (
+                "Table IV (rows of β) is missing in the print; βN of Table III follows from β and "
+                "one vector N."
+            ),
         ),
     )
 
@@ -225,41 +242,89 @@ def _evidence(base: BaseMap, seed: int) -> tuple[Table, Figure, float]:
     """Return Table II as what is zero in it, its diagonals as a figure, and the gap."""
     printed = _rows(_TABLE_II)
     evidence = base.evidence(seed)
-    names, R, T, sigma, V2N = evidence.columns, evidence.R, evidence.T, evidence.singular, np.abs(evidence.V2N)
+    names, R, T, sigma, V2N = (
+        evidence.columns,
+        evidence.R,
+        evidence.T,
+        evidence.singular,
+        np.abs(evidence.V2N),
+    )
     entries = []
     for name, row, r, v in zip(names, printed, R, V2N):
         if row[0] != name:
-            entries.append(Entry(f"name of row {names.index(name) + 1}", row[0], name, f"{row[0]} is named twice"))
-        entries.append(Entry(f"R_ii of {name}", _zero(abs(float(row[3])), _PRINTED_ZERO), _zero(r, _ZERO * R.max())))
-        entries.append(Entry(f"V2 N of {name}", _zero(abs(float(row[4])), _PRINTED_ZERO), _zero(v, _ZERO * V2N.max())))
+            entries.append(
+                Entry(
+                    f"name of row {names.index(name) + 1}", row[0], name, f"{row[0]} is named twice"
+                )
+            )
+        entries.append(
+            Entry(
+                f"R_ii of {name}",
+                _zero(abs(float(row[3])), _PRINTED_ZERO),
+                _zero(r, _ZERO * R.max()),
+            )
+        )
+        entries.append(
+            Entry(
+                f"V2 N of {name}",
+                _zero(abs(float(row[4])), _PRINTED_ZERO),
+                _zero(v, _ZERO * V2N.max()),
+            )
+        )
     entries += _exponents([float(row[2]) for row in printed])
     power = float(np.floor(np.log10(R[names.index("YZ5")])))
-    entries.append(Entry("power of ten of R_38 (YZ5)", "17", power, "1.3316e+17 should read 1.3316e+01"))
+    entries.append(
+        Entry("power of ten of R_38 (YZ5)", "17", power, "1.3316e+17 should read 1.3316e+01")
+    )
     table = Table(
         "What is zero among R_ii and V2 N", "Table II", tuple(entries),
-        "A zero R_ii marks a column that is regrouped, a zero of V2 N a parameter that stays as it is.",
+        "A zero R_ii marks a column that is regrouped, a zero of V2 N a parameter that stays as "
+        "it is.",
     )  # fmt: skip
     place = np.arange(1.0, len(names) + 1)
     curves = (
         Curve("|T_ii|", place, np.maximum(T, 1e-19)),
         Curve("σ_i", place, np.maximum(sigma, 1e-19)),
-        Curve("|T_ii| printed", place, np.maximum(np.abs([float(row[1]) for row in printed]), 1e-19)),
+        Curve(
+            "|T_ii| printed", place, np.maximum(np.abs([float(row[1]) for row in printed]), 1e-19)
+        ),
         Curve("σ_i printed", place, np.maximum([float(row[2]) for row in printed], 1e-19)),
     )
-    figure = Figure("gautier-1991-gap", "The gap after 40 of 55 columns", "Table II", "place", "size", curves, log=True)
+    figure = Figure(
+        "gautier-1991-gap",
+        "The gap after 40 of 55 columns",
+        "Table II",
+        "place",
+        "size",
+        curves,
+        log=True,
+    )
     return table, figure, float(T[base.rank - 1] / T[base.rank])
 
 
 def _exponents(sigma: list[float]) -> list[Entry]:
-    """Return the singular values that do not fall as they must, with the power of ten that lets them."""
+    """Return the singular values that do not fall as they must, with the power of ten that lets
+    them.
+    """
     found = []
     for k in range(1, len(sigma) - 1):
         if sigma[k - 1] >= sigma[k] >= sigma[k + 1] or not sigma[k - 1] >= sigma[k + 1]:
             continue
-        right = [power for power in (-2, -1, 1, 2) if sigma[k - 1] >= sigma[k] * 10.0**power >= sigma[k + 1]]
+        right = [
+            power
+            for power in (-2, -1, 1, 2)
+            if sigma[k - 1] >= sigma[k] * 10.0**power >= sigma[k + 1]
+        ]
         if right:
             value = sigma[k] * 10.0 ** right[0]
-            found.append(Entry(f"σ_{k + 1}", f"{sigma[k]:.4e}", value, f"should read {value:.4e}: they must fall"))
+            found.append(
+                Entry(
+                    f"σ_{k + 1}",
+                    f"{sigma[k]:.4e}",
+                    value,
+                    f"should read {value:.4e}: they must fall",
+                )
+            )
     return found
 
 
@@ -274,13 +339,18 @@ def _values(base: BaseMap) -> Table:
     entries = []
     for name, _, x1, xb1 in _rows(_TABLE_III):
         entries.append(Entry(f"X1 of {name}", x1, float(own[name])))
-        entries.append(Entry(f"XB1 of {name}", xb1, float(found[name]) if name in found else "not kept"))
+        entries.append(
+            Entry(f"XB1 of {name}", xb1, float(found[name]) if name in found else "not kept")
+        )
     entries += [Entry(f"X2 of {name}", value, float(own[name])) for name, value in _rows(_X2)]
     return Table("Values of the base parameters", "Table III", tuple(entries))
 
 
 def _beta(base: BaseMap) -> Table:
-    """Table III, column βN: N is not printed; the N that fits all 40 values best must give each of them."""
+    """Table III, column βN: N is not printed.
+
+    The N that fits all 40 values best must give each of them.
+    """
     rows = _rows(_TABLE_III)
     order = [base.kept.index(name) for name, *_ in rows if name in base.kept]
     if len(order) != len(rows):
@@ -288,23 +358,38 @@ def _beta(base: BaseMap) -> Table:
     printed = np.array([float(row[1]) for row in rows])
     beta = base.K[order]
     N = np.linalg.lstsq(beta, printed, rcond=None)[0]
-    entries = tuple(Entry(f"βN of {row[0]}", row[1], float(value)) for row, value in zip(rows, beta @ N))
-    return Table("βN of one random vector N", "Table III", entries, "N is not printed: the best fit to the 40 values.")
+    entries = tuple(
+        Entry(f"βN of {row[0]}", row[1], float(value)) for row, value in zip(rows, beta @ N)
+    )
+    return Table(
+        "βN of one random vector N",
+        "Table III",
+        entries,
+        "N is not printed: the best fit to the 40 values.",
+    )
 
 
 def _relations(base: BaseMap) -> tuple[Entry, ...]:
     found = {str(r).split(" =")[0]: str(r) for r in base.relations() if len(r.terms) > 1}
     lefts = [text.split(" =")[0] for text in _TABLE_V]
-    return tuple(Entry(f"relation of {left}", text, found.get(left, "none")) for left, text in zip(lefts, _TABLE_V))
+    return tuple(
+        Entry(f"relation of {left}", text, found.get(left, "none"))
+        for left, text in zip(lefts, _TABLE_V)
+    )
 
 
 def _loops() -> Table:
     hpr = load("hpr")
     entries = (
-        Entry("tree, loop opened", "47", float(base_parameters(hpr.open_loops(), method="qr").rank)),
+        Entry(
+            "tree, loop opened", "47", float(base_parameters(hpr.open_loops(), method="qr").rank)
+        ),
         Entry("with the parallelogram", "35", float(base_parameters(hpr, method="qr").rank)),
     )
-    note = "The paper prints neither geometry nor numbers: these are of an independent computation, geometry assumed."
+    note = (
+        "The paper prints neither geometry nor numbers: these are of an independent computation, "
+        "geometry assumed."
+    )
     return Table("Hitachi HPR", "Fig. 2", entries, note)
 
 

@@ -9,11 +9,16 @@ from minidyn.model.robot import Robot
 
 
 def with_lengths(robot: Robot, lengths: Mapping[tuple[int, str], float]) -> Robot:
-    """Return the robot with other values of steps, named by (joint from 0, kind of step such as "tx")."""
+    """Return the robot with other values of steps, named by (joint from 0, kind of step such as
+    "tx").
+    """
     joints = tuple(
         replace(
             joint,
-            before=tuple(replace(step, value=lengths.get((k, step.kind), step.value)) for step in joint.before),
+            before=tuple(
+                replace(step, value=lengths.get((k, step.kind), step.value))
+                for step in joint.before
+            ),
         )
         for k, joint in enumerate(robot.joints)
     )

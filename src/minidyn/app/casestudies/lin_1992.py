@@ -20,7 +20,13 @@ PAPER = (
 )
 _HOME = (0.7, 0.7, 0.0, 0.7, 0.7, 0.7)  # eq. (62)
 _INSTANTS = (0.2, 0.3, 0.4)  # s, after eq. (66)
-_TURNED = {2: 2, 3: 2, 4: 4, 5: 5, 6: 6}  # which joint is turned for composite body j: eq. (63) and below
+_TURNED = {
+    2: 2,
+    3: 2,
+    4: 4,
+    5: 5,
+    6: 6,
+}  # which joint is turned for composite body j: eq. (63) and below
 # Table I as printed: configuration, frame, u_1
 _TABLE_I = """
 1 2 0.7648 -0.6442 0.
@@ -105,10 +111,14 @@ def lin_1992(
     robot = _stanford(d2, d3)
     rng = np.random.default_rng(seed)
     runs = [_run(robot, 0, place, sigma, noise, rng) for place in _places(turned)]
-    estimate = identify_one_joint(robot.with_parameters(None), [*runs, _run(robot, 1, _HOME, sigma, noise, rng)])
+    estimate = identify_one_joint(
+        robot.with_parameters(None), [*runs, _run(robot, 1, _HOME, sigma, noise, rng)]
+    )
     values = estimate.values
     second = [line.split() for line in _TABLE_II.split("\n") if line]
-    entries = tuple(Entry(name, printed, values[name], _ERRATA.get(name, "")) for name, printed in second)
+    entries = tuple(
+        Entry(name, printed, values[name], _ERRATA.get(name, "")) for name, printed in second
+    )
     tables = (
         Table(
             "Axis u_1 in the frames of the links",
@@ -120,7 +130,9 @@ def lin_1992(
     )
     q, dq, ddq = np.random.default_rng(1).uniform(-1, 1, (3, 50, 6))
     true = inverse_dynamics(robot, q, dq, ddq)
-    off = np.abs(base_regressor(robot, q, dq, ddq, base=estimate.base) @ estimate.beta - true).max(axis=0)
+    off = np.abs(base_regressor(robot, q, dq, ddq, base=estimate.base) @ estimate.beta - true).max(
+        axis=0
+    )
     size = np.abs(true).max(axis=0)
     t = np.linspace(0.0, 0.8, 201)
     moved = _step(t, sigma)
@@ -130,14 +142,25 @@ def lin_1992(
     return Study(
         "lin-1992",
         PAPER,
-        "The Stanford arm is identified by moving joint 1 in nine places and joint 2 in one; all others are locked. "
-        "Torques are computed by recursive Newton-Euler equations, as in the paper.",
+        "The Stanford arm is identified by moving joint 1 in nine places and joint 2 in one; all "
+        "others are locked. Torques are computed by recursive Newton-Euler equations, as in the "
+        "paper.",
         {"noise": noise, "sigma": sigma, "turned": list(turned), "d2": d2, "d3": d3, "seed": seed},
         tables,
-        (Figure("lin-1992-step", "Critically damped step of joint 1", "eq. (64)-(66)", "time, s", "", curves),),
         (
-            f"Torques of the identified model differ from the true ones by {_share(float((off / size).max()))} of the "
-            "largest torque of each joint, at 50 random states.",
+            Figure(
+                "lin-1992-step",
+                "Critically damped step of joint 1",
+                "eq. (64)-(66)",
+                "time, s",
+                "",
+                curves,
+            ),
+        ),
+        (
+            "Torques of the identified model differ from the true ones by "
+            f"{_share(float((off / size).max()))} of the largest torque of each joint, at 50 "
+            "random states.",
         ),
     )
 
@@ -184,7 +207,12 @@ def _step(t: Array, sigma: float) -> tuple[Array, Array, Array]:
 
 
 def _run(
-    robot: Robot, mover: int, place: tuple[float, ...], sigma: float, noise: float, rng: np.random.Generator
+    robot: Robot,
+    mover: int,
+    place: tuple[float, ...],
+    sigma: float,
+    noise: float,
+    rng: np.random.Generator,
 ) -> Recording:
     t = np.array(_INSTANTS)
     q, dq, ddq = np.tile(np.array(place), (len(t), 1)), np.zeros((len(t), 6)), np.zeros((len(t), 6))

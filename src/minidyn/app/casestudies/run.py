@@ -40,7 +40,8 @@ def case_study(name: str, **options: Any) -> Study:
 
     Args:
         name: One of "gautier-1991", "lin-1992", "lin-1994", "lin-fang-1999", "lu-meng".
-        **options: What is to be varied, such as bandwidth, noise or lengths; each study's own keywords.
+        **options: What is to be varied, such as bandwidth, noise or lengths; each study's own
+            keywords.
     """
     if name not in STUDIES:
         raise UnknownName("case study", name, tuple(STUDIES))
@@ -58,7 +59,9 @@ def option_values(name: str, words: tuple[str, ...]) -> dict[str, Any]:
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or key not in known:
-            raise MinidynError(f"{word!r}: expected one of {', '.join(f'{one}=...' for one in known)}")
+            raise MinidynError(
+                f"{word!r}: expected one of {', '.join(f'{one}=...' for one in known)}"
+            )
         default = known[key].default
         try:
             if isinstance(default, bool):
@@ -83,19 +86,35 @@ def case_study_page(study: Study) -> str:
     counts = study.verdicts
     lead = f"{study.about} {summary(study)}"
     rows = [(name, str(value)) for name, value in study.settings.items()]
-    content = [table("Settings", ("setting", "value"), rows), *(tag("p", remark) for remark in study.remarks)]
-    wrong = [(table_.source, entry) for table_ in study.tables for entry in table_.entries if entry.verdict != AGREES]
+    content = [
+        table("Settings", ("setting", "value"), rows),
+        *(tag("p", remark) for remark in study.remarks),
+    ]
+    wrong = [
+        (table_.source, entry)
+        for table_ in study.tables
+        for entry in table_.entries
+        if entry.verdict != AGREES
+    ]
     if wrong:
         listed = [(f"{source}: {entry.name}", *cells(entry)[1:]) for source, entry in wrong]
         content.append(table("What does not agree with the print", COLUMNS, listed, right=(1, 2)))
     sections = [Section("summary", "Summary", lead, tuple(content))]
     if study.figures:
-        drawn = tuple(figure(one.title, one.source, _chart(one, len(study.figures) == 1)) for one in study.figures)
-        sections.append(Section("figures", "Figures", "", (tag("div", *drawn, class_="grid wide"),)))
+        drawn = tuple(
+            figure(one.title, one.source, _chart(one, len(study.figures) == 1))
+            for one in study.figures
+        )
+        sections.append(
+            Section("figures", "Figures", "", (tag("div", *drawn, class_="grid wide"),))
+        )
     for k, one in enumerate(study.tables):
         made = table(one.title, COLUMNS, [cells(entry) for entry in one.entries], right=(1, 2))
         sections.append(Section(f"table-{k + 1}", f"{one.source}: {one.title}", one.note, (made,)))
-    about = f"{study.paper} · {counts[AGREES]} agree, {counts[ERRATUM]} errata, {counts[DIFFERS]} differ"
+    about = (
+        f"{study.paper} · {counts[AGREES]} agree, {counts[ERRATUM]} errata, {counts[DIFFERS]} "
+        "differ"
+    )
     return page("case study", study.key, about, sections)
 
 
@@ -109,14 +128,25 @@ def summary(study: Study) -> str:
     """Return how many values agree, in a sentence."""
     counts = study.verdicts
     return (
-        f"{sum(counts.values())} printed values: {counts[AGREES]} agree to all printed digits, {counts[ERRATUM]} are "
-        f"known errata, {counts[DIFFERS]} differ."
+        f"{sum(counts.values())} printed values: {counts[AGREES]} agree to all printed digits, "
+        f"{counts[ERRATUM]} are known errata, {counts[DIFFERS]} differ."
     )
 
 
 def markdown(study: Study, command: str) -> list[str]:
     """Return the lines of a section of the documentation, figures as links into figures/."""
-    lines = [f"## {study.key}", "", f"{study.paper}.", "", study.about, "", f"`{command}`", "", summary(study), ""]
+    lines = [
+        f"## {study.key}",
+        "",
+        f"{study.paper}.",
+        "",
+        study.about,
+        "",
+        f"`{command}`",
+        "",
+        summary(study),
+        "",
+    ]
     for one in study.figures:
         lines += [f"![{one.title}](figures/case-{one.key}.svg)", ""]
     for table_ in study.tables:
@@ -127,11 +157,18 @@ def markdown(study: Study, command: str) -> list[str]:
 def _markdown_table(one: Table) -> list[str]:
     kept = [entry for entry in one.entries if len(one.entries) <= _MANY or entry.verdict != AGREES]
     agree = sum(entry.verdict == AGREES for entry in one.entries)
-    lines = [f"**{one.source}: {one.title}.** {agree} of {len(one.entries)} agree. {one.note}".rstrip(), ""]
+    lines = [
+        f"**{one.source}: {one.title}.** {agree} of {len(one.entries)} agree. {one.note}".rstrip(),
+        "",
+    ]
     if not kept:
         return lines
     lines += ["| quantity | printed | computed | |", "|---|---:|---:|---|"]
-    return [*lines, *("| " + " | ".join(map(markdown_cell, cells(entry))) + " |" for entry in kept), ""]
+    return [
+        *lines,
+        *("| " + " | ".join(map(markdown_cell, cells(entry))) + " |" for entry in kept),
+        "",
+    ]
 
 
 def _chart(one: Figure, alone: bool) -> Html:
@@ -142,6 +179,11 @@ def _chart(one: Figure, alone: bool) -> Html:
     plot = Plot(52, 24, width - 62, height - 64, Axis(float(x.min()), float(x.max())), vertical)
     names = list(dict.fromkeys(curve.name for curve in one.curves))
     marks = [plot.axes(one.x_label, one.y_label, ticks=(5, 4))]
-    marks += [plot.path(curve.x, curve.y, _CLASSES[names.index(curve.name) % len(_CLASSES)]) for curve in one.curves]
+    marks += [
+        plot.path(curve.x, curve.y, _CLASSES[names.index(curve.name) % len(_CLASSES)])
+        for curve in one.curves
+    ]
     drawn = picture(width, height, marks, f"{one.title}: {', '.join(names)}")
-    return tag("div", drawn, legend([(_CLASSES[k % len(_CLASSES)], name) for k, name in enumerate(names)]))
+    return tag(
+        "div", drawn, legend([(_CLASSES[k % len(_CLASSES)], name) for k, name in enumerate(names)])
+    )

@@ -27,7 +27,9 @@ class Entry:
 
     @property
     def verdict(self) -> str:
-        """AGREES to all printed digits, ERRATUM where it does not and the print is known to be wrong, or DIFFERS."""
+        """AGREES to all printed digits, ERRATUM where it does not and the print is known to be
+        wrong, or DIFFERS.
+        """
         return AGREES if self._agrees else ERRATUM if self.erratum else DIFFERS
 
     @property
@@ -116,10 +118,20 @@ class Study:
     def to_json(self) -> dict[str, Any]:
         """Return plain values: settings, verdicts, and every entry that does not agree."""
         others = [
-            {"table": table.source, "name": entry.name, "printed": entry.printed, "found": entry.found}
+            {
+                "table": table.source,
+                "name": entry.name,
+                "printed": entry.printed,
+                "found": entry.found,
+            }
             | {"verdict": entry.verdict, "erratum": entry.erratum}
             for table in self.tables
             for entry in table.entries
             if entry.verdict != AGREES
         ]
-        return {"settings": dict(self.settings), "verdicts": self.verdicts, "others": others, **self.numbers}
+        return {
+            "settings": dict(self.settings),
+            "verdicts": self.verdicts,
+            "others": others,
+            **self.numbers,
+        }

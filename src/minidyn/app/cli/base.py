@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from minidyn.app.cli.options import Files, OneOf, constant, given, inputs, option_of, robot_argument
+from minidyn.app.cli.options import (
+    Files,
+    OneOf,
+    RobotSource,
+    constant,
+    given,
+    inputs,
+    option_of,
+    robot_argument,
+)
 from minidyn.app.cli.text import console, print_json, print_notices, print_table, safe, told
 from minidyn.errors import MinidynError, UnknownParameters
 from minidyn.text import plain, plain_number
@@ -25,7 +34,10 @@ _MODELS = constant("base.rows", "MODELS")
     _FUNCTION,
     "--method",
     type=OneOf(lambda: ["exact", "qr", "svd", "mlc", "rules+qr"]),
-    help="exact (no tolerance), qr, svd, mlc (closed-form rule) or rules+qr (the rule first, qr on the rest).",
+    help=(
+        "exact (no tolerance), qr, svd, mlc (closed-form rule) or rules+qr (the rule first, qr on "
+        "the rest)."
+    ),
 )
 @option_of(
     _FUNCTION,
@@ -33,11 +45,18 @@ _MODELS = constant("base.rows", "MODELS")
     type=OneOf(lambda: _MODELS),
     help="; ".join(f"{name}: {words}" for name, words in _MODELS.items()) + ".",
 )
-@click.option("--joint", "joints", multiple=True, help="A joint that moves, the others held; repeat. Default: all.")
-@click.option("--gravity", nargs=3, type=float, help="Another gravity, m/s²: x y z.")
+@click.option(
+    "--joint",
+    "joints",
+    multiple=True,
+    help="A joint that moves, the others held; repeat. Default: all.",
+)
 @click.option(
     "--scaling",
-    help="For qr, svd and rules+qr: columns; paper: row-wise search of states; or weights of its J, such as 0.1,1.",
+    help=(
+        "For qr, svd and rules+qr: columns; paper: row-wise search of states; or weights of its "
+        "J, such as 0.1,1."
+    ),
 )
 @click.option("--version", help="For mlc: 1999 or 1992, of the inertia constants. Default: 1999.")
 @click.option("--for", "for_", hidden=True, help="The old name of --model for mlc.")
@@ -45,19 +64,27 @@ _MODELS = constant("base.rows", "MODELS")
     _FUNCTION,
     "--tolerance",
     type=float,
-    help="Axes that are special within this, rad and share of the robot's size, are exactly so; 0: as written.",
+    help=(
+        "Axes that are special within this, rad and share of the robot's size, are exactly so; 0: "
+        "as written."
+    ),
 )
 @option_of(_FUNCTION, "--seed", type=int, help="Of everything random.")
 @click.option(
-    "--format", "form", type=click.Choice(["table", "markdown", "latex", "json"]), default="table", show_default=True
+    "--format",
+    "form",
+    type=click.Choice(["table", "markdown", "latex", "json"]),
+    default="table",
+    show_default=True,
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-@click.option("--evidence", is_flag=True, help="What the number rests on: T_ii, σ_i, R_ii, V2 and the gap.")
+@click.option(
+    "--evidence", is_flag=True, help="What the number rests on: T_ii, σ_i, R_ii, V2 and the gap."
+)
 @click.option("--plot", metavar="FILE", help="Also draw the evidence: .png, .svg or .pdf.")
 def base(
-    robot: str,
+    robot: RobotSource,
     joints: Files,
-    gravity: tuple[float, float, float] | None,
     form: str,
     as_json: bool,
     evidence: bool,
@@ -74,15 +101,16 @@ def base(
     """
     from minidyn.base.base_parameters import base_parameters
     from minidyn.base.printing.relations import relations_json
-    from minidyn.formats.load import load
 
     if plot is not None:
         from minidyn.files import check_outputs
 
         check_outputs([plot], inputs(robot))
         if Path(plot).suffix.lower() not in (".png", ".svg", ".pdf"):
-            raise MinidynError(f"--plot {plain(plot)}: expected a name ending with .png, .svg or .pdf")
-    found = base_parameters(told(load(robot, gravity=gravity)), joints=joints or None, **given(options))
+            raise MinidynError(
+                f"--plot {plain(plot)}: expected a name ending with .png, .svg or .pdf"
+            )
+    found = base_parameters(told(robot.load()), joints=joints or None, **given(options))
     if evidence or plot is not None:
         _evidence(found, given({"seed": options["seed"]}), plot, as_json or form == "json")
         return
@@ -109,7 +137,9 @@ def _evidence(base: BaseMap, seed: dict[str, int], plot: str | None, as_json: bo
         return
     for table in (found.table, found.base_table):
         rows = [[_shown(value) for value in row] for row in zip(*table.columns.values())]
-        numbers = [k for k, values in enumerate(table.columns.values()) if not isinstance(values[0], str)]
+        numbers = [
+            k for k, values in enumerate(table.columns.values()) if not isinstance(values[0], str)
+        ]
         print_table(safe(table.title), table.columns, rows, right=numbers)
     if found.zero:
         console().print(f"zero columns: {', '.join(map(safe, found.zero))}")
@@ -127,8 +157,8 @@ def _print(base: BaseMap) -> None:
 
     out = console()
     title = (
-        f"Base parameters of {safe(base.robot.name)}: {len(base.robot.layout)} = {base.rank} base + "
-        f"{len(base.regrouped)} regrouped + {len(base.eliminated)} without effect"
+        f"Base parameters of {safe(base.robot.name)}: {len(base.robot.layout)} = {base.rank} base "
+        f"+ {len(base.regrouped)} regrouped + {len(base.eliminated)} without effect"
     )
     values = _values(base)
     shown = [[plain_number(value)] for value in values] if values else [[]] * base.rank
@@ -138,12 +168,18 @@ def _print(base: BaseMap) -> None:
     ]
     columns = ("#", "name", *(["value"] if values else []), "in standard parameters")
     print_table(title, columns, rows, right=(0, 2)[: 1 + bool(values)])
-    out.print(f"model: {base.model}, method: {base.method}" + (f", gap {base.gap:.1e}" if base.gap < 1e300 else ""))
+    out.print(
+        f"model: {base.model}, method: {base.method}"
+        + (f", gap {base.gap:.1e}" if base.gap < 1e300 else "")
+    )
+    out.print(f"check at random states: {base.check}")
     if base.structure is not None:
         for line in base.structure.describe().splitlines():
             out.print(safe(line))
     if base.joints is not None:
-        out.print(f"moving: {', '.join(safe(name) for name in base.joints)}; the other joints are held")
+        out.print(
+            f"moving: {', '.join(safe(name) for name in base.joints)}; the other joints are held"
+        )
     for why, names in without_effect(base).items():
         out.print(f"no effect: {', '.join(names)} ({safe(why)})")
     print_notices(base.notices)

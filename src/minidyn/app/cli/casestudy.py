@@ -32,11 +32,18 @@ _STUDIES = constant("app.casestudies.run", "STUDIES")
 def casestudy(name: str, output: str, words: tuple[str, ...], every: bool, as_json: bool) -> None:
     """Compute the tables and figures of a paper again, beside the printed ones.
 
-    NAME is gautier-1991, lin-1992, lin-1994, lin-fang-1999, lu-meng, or all. Known errata of the print are marked.
+    NAME is gautier-1991, lin-1992, lin-1994, lin-fang-1999, lu-meng, or all. Known errata of the
+    print are marked.
 
     Example: minidyn casestudy lu-meng --with bandwidth=15 --output lu-meng.html
     """
-    from minidyn.app.casestudies.run import STUDIES, case_study, case_study_page, option_values, summary
+    from minidyn.app.casestudies.run import (
+        STUDIES,
+        case_study,
+        case_study_page,
+        option_values,
+        summary,
+    )
     from minidyn.display import save_figure
     from minidyn.errors import MinidynError, UnknownName
     from minidyn.files import check_folder, check_outputs, write_atomically
@@ -84,10 +91,19 @@ def _print(study: Study, every: bool) -> None:
 
     for table in study.tables:
         agree = sum(entry.verdict == AGREES for entry in table.entries)
-        shown = [entry for entry in table.entries if every or len(table.entries) <= _SHORT or entry.verdict != AGREES]
+        shown = [
+            entry
+            for entry in table.entries
+            if every or len(table.entries) <= _SHORT or entry.verdict != AGREES
+        ]
         title = f"{table.source}: {table.title} ({agree} of {len(table.entries)} agree)"
         if shown:
-            print_table(safe(title), COLUMNS, ([safe(cell) for cell in cells(entry)] for entry in shown), right=(1, 2))
+            print_table(
+                safe(title),
+                COLUMNS,
+                ([safe(cell) for cell in cells(entry)] for entry in shown),
+                right=(1, 2),
+            )
         else:
             click.echo(f"{title}\n")
 

@@ -19,19 +19,24 @@ if TYPE_CHECKING:
 @click.command()
 @options.robot_argument
 @options.logs_argument
-@click.option("--output", type=click.Path(), help="HTML file to write, such as check.html. Default: none.")
+@click.option(
+    "--output", type=click.Path(), help="HTML file to write, such as check.html. Default: none."
+)
 @click.option(
     "--fit",
     multiple=True,
     type=click.Path(),
-    help="A log that is fitted, or the estimate.json of a model, where LOGS are to test it: they should be other data.",
+    help=(
+        "A log that is fitted, or the estimate.json of a model, where LOGS are to test it: they "
+        "should be other data."
+    ),
 )
 @options.log_options
 @options.engine_options
 @options.require_option
 @options.json_option
 def check(
-    robot: str,
+    robot: options.RobotSource,
     logs: options.Files,
     output: str | None,
     fit: options.Files,
@@ -39,9 +44,10 @@ def check(
     as_json: bool,
     **reading: Any,
 ) -> None:
-    """Check LOGS of a ROBOT before a model is fitted: columns, ranges, rates, noise, and what the motion can show.
+    """Check LOGS of a ROBOT before a model is fitted.
 
-    Example: minidyn check robot.urdf log.csv --output check.html
+    Columns, ranges, rates, noise, and what the motion can show. Example: minidyn check robot.urdf
+    log.csv --output check.html
     """
     from minidyn.app.check import check as look_at
     from minidyn.app.job import Job
@@ -49,33 +55,36 @@ def check(
 
     if output is not None:
         check_outputs([output], options.inputs(robot, *logs, *fit, reading["mapping"]))
-    job = Job.of_files(robot, logs, **reading)
+    job = Job.of_files(robot.load(), logs, **reading)
     read_logs(job)
     models = [name for name in fit if name.lower().endswith(".json")]
     if models and len(fit) > 1:
         raise MinidynError("--fit: give one estimate.json, or logs")
-    fitted = None if not fit else models[0] if models else Job.of_files(job.robot, fit, **reading).fitted
+    fitted = (
+        None if not fit else models[0] if models else Job.of_files(job.robot, fit, **reading).fitted
+    )
     with progress(f"checking {len(job.fitted)} samples of {job.robot.name}"):
         found = look_at(job.robot, job.fitted, fit=fitted, **job.engine)
         files = [] if output is None else [str(found.report(output))]
     if as_json:
         print_json(found.to_json() | {"files": files})
-        return finish({"ok": found.ok}, require, found.notices)
+        return finish({"level": found.level}, require, found.notices)
     _print(found)
     for name in files:
         click.echo(f"written: {plain(name)}")
-    return finish({"ok": found.ok}, require, found.notices)
+    return finish({"level": found.level}, require, found.notices)
 
 
 def _print(found: Check) -> None:
     """Print what was read as what, the joints, what the motion shows, and the verdict."""
-    from minidyn.identification.diagnostics.log_facts import HEADINGS, LEVELS
+    from minidyn.identification.diagnostics.log_facts import HEADINGS
 
     for file, signals in found.columns.items():
         rows = [(safe(signal), safe(", ".join(columns))) for signal, columns in signals.items()]
         print_table(f"{safe(file)}: columns", ("read as", "columns"), rows)
     rates = ", ".join(
-        f"{run.samples} samples, {run.seconds:.4g} s, {run.rate:.4g} per second" for run in found.runs[:4]
+        f"{run.samples} samples, {run.seconds:.4g} s, {run.rate:.4g} per second"
+        for run in found.runs[:4]
     )
     more = f" and {len(found.runs) - 4} more" if len(found.runs) > 4 else ""
     click.echo(f"{len(found.runs)} run{'s' if len(found.runs) > 1 else ''}: {rates}{more}")
@@ -95,4 +104,4 @@ def _print(found: Check) -> None:
     if found.overlap is not None:
         click.echo(f"{100 * found.overlap:.3g} % of this log is in the fitted data")
     print_notices(found.notices)
-    click.echo(f"verdict: {LEVELS[found.level]}")
+    click.echo(f"verdict: {found.headline}")

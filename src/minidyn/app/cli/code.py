@@ -1,4 +1,7 @@
-"""`minidyn generate` and `minidyn count`: a robot's functions as source code, and what they cost."""
+"""`minidyn generate` and `minidyn count`.
+
+A robot's functions as source code, and what they cost.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import click
 
 from minidyn.app.cli.options import (
     OneOf,
+    RobotSource,
     constant,
     given,
     inputs,
@@ -29,8 +33,15 @@ _parameters_option = option_of(
     "codegen.files:function_for",
     "--parameters",
     type=click.Choice(["own", "argument"]),
-    help="own: the robot's values baked in; argument: the vector is the function's last argument. Default: own, with "
-    "--base argument.",
+    help="own: the robot's values baked in; argument: the vector is the function's last argument. "
+    "Default: own, with --base argument.",
+)
+_tolerance_option = option_of(
+    "codegen.files:function_for",
+    "--tolerance",
+    type=float,
+    help="With --base: axes that are special within this, rad and share of the robot's size, are "
+    "exactly so; 0: as written.",
 )
 _link_option = click.option(
     "--link", help="For forward_kinematics and jacobian: a link or frame. Default: the last link."
@@ -48,35 +59,56 @@ _link_option = click.option(
 )
 @output_option(".")
 @_parameters_option
-@click.option("--base", is_flag=True, default=None, help="From base parameters alone, by the cheapest program known.")
-@click.option("--formulation", type=int, help="Of the inertia matrix: 1 to 5 (LinFang1999), 6. Implies --base.")
+@click.option(
+    "--base",
+    is_flag=True,
+    default=None,
+    help="From base parameters alone, by the cheapest program known.",
+)
+@click.option(
+    "--formulation",
+    type=int,
+    help="Of the inertia matrix: 1 to 5 (LinFang1999), 6. Implies --base.",
+)
+@_tolerance_option
 @_link_option
 @json_option
-def generate(robot: str, what: str, target: str, output: str, as_json: bool, **options: Any) -> None:
-    """Write a function of a ROBOT as source code: WHAT is inverse_dynamics, inertia_matrix, regressor, ...
+def generate(
+    robot: RobotSource, what: str, target: str, output: str, as_json: bool, **options: Any
+) -> None:
+    """Write a function of a ROBOT as source code.
 
-    Example: minidyn generate panda inverse_dynamics --target c --output out
+    WHAT is inverse_dynamics, inertia_matrix, regressor, ... Example: minidyn generate panda
+    inverse_dynamics --target c --output out
 
     Example: minidyn generate rx90 inertia_matrix --base --target c --output out
     """
     from minidyn.codegen.files import code_files, function_for
     from minidyn.files import check_outputs, write_atomically
-    from minidyn.formats.load import load
 
-    arm = told(load(robot))
+    arm = told(robot.load())
     function = function_for(arm, what, **given(options))
     folder = Path(output)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DescriptionError(f"{folder}: the folder cannot be made ({error.strerror or error})") from None
-    texts = code_files(arm, function, target)  # names are made of letters, digits and underscores alone
+        raise DescriptionError(
+            f"{folder}: the folder cannot be made ({error.strerror or error})"
+        ) from None
+    texts = code_files(
+        arm, function, target, **given({"tolerance": options["tolerance"]})
+    )  # names are made of letters, digits and underscores alone
     check_outputs((folder / name for name in texts), inputs(robot))
     for name, text in texts.items():
         write_atomically(folder / name, text.encode())
     paths = [str(folder / name) for name in texts]
     if as_json:
-        data = {"function": what, "robot": arm.name, "target": target, "counts": dict(function.counts)}
+        data = {
+            "function": what,
+            "robot": arm.name,
+            "target": target,
+            "counts": dict(function.counts),
+        }
         print_json(data | {"files": paths})
         return
     click.echo("\n".join(paths))
@@ -89,11 +121,15 @@ def generate(robot: str, what: str, target: str, output: str, as_json: bool, **o
 @click.argument("what", required=False, type=_what)
 @_parameters_option
 @_link_option
-@click.option("--base", is_flag=True, help="On base parameters with general values; implied by the options below.")
+@click.option(
+    "--base",
+    is_flag=True,
+    help="On base parameters with general values; implied by the options below.",
+)
 @click.option(
     "--formulation",
     type=OneOf(lambda: ("1", "2", "3", "4", "5", "6", "all")),
-    help="Of the inertia matrix: 1 to 5 (LinFang1999), 6; all: side by side. Default: the cheapest.",
+    help="Of the inertia matrix: 1 to 5 (LinFang1999), 6; all: side by side. Default: the cheapest.",  # noqa: E501
 )
 @click.option(
     "--format",
@@ -103,12 +139,23 @@ def generate(robot: str, what: str, target: str, output: str, as_json: bool, **o
     show_default=True,
     help="With --formulation all.",
 )
-@click.option("--plot", type=click.Path(), help="With --formulation all: also write a figure (.png, .svg, .pdf).")
-@click.option("--counting", type=click.Choice(["executed", "paper"]), help="paper: as LinFang1999's tables count.")
-@click.option("--generic", is_flag=True, help="General geometry with the robot's joints instead of its own.")
+@click.option(
+    "--plot",
+    type=click.Path(),
+    help="With --formulation all: also write a figure (.png, .svg, .pdf).",
+)
+@click.option(
+    "--counting",
+    type=click.Choice(["executed", "paper"]),
+    help="paper: as LinFang1999's tables count.",
+)
+@click.option(
+    "--generic", is_flag=True, help="General geometry with the robot's joints instead of its own."
+)
+@_tolerance_option
 @json_option
 def count(
-    robot: str,
+    robot: RobotSource,
     what: str | None,
     base: bool,
     as_json: bool,
@@ -127,21 +174,36 @@ def count(
     Example: minidyn count stanford --formulation all --plot counts.png
     """
     if minimal["formulation"] == "all":
-        if any((what not in (None, "inertia_matrix"), parameters, link, minimal["counting"], minimal["generic"])):
-            raise MinidynError(
-                "--formulation all counts the inertia matrix in every way; leave out the other options and functions"
+        if any(
+            (
+                what not in (None, "inertia_matrix"),
+                parameters,
+                link,
+                minimal["counting"],
+                minimal["generic"],
             )
-        _count_formulations(robot, "json" if as_json else form, plot)
+        ):
+            raise MinidynError(
+                "--formulation all counts the inertia matrix in every way; leave out the other "
+                "options and functions"
+            )
+        _count_formulations(
+            robot, "json" if as_json else form, plot, given({"tolerance": minimal["tolerance"]})
+        )
         return
     if plot or form not in ("table", "json"):
         raise MinidynError("--plot and --format are for --formulation all")
     as_json = as_json or form == "json"
     minimal["formulation"] = _number(minimal["formulation"])
-    if base or any(minimal.values()):
+    if base or any(value not in (None, False) for value in minimal.values()):
         if link is not None:
-            raise MinidynError("--link is for kinematics, which needs no parameters; leave out --base")
+            raise MinidynError(
+                "--link is for kinematics, which needs no parameters; leave out --base"
+            )
         if parameters not in (None, "own"):
-            raise MinidynError("--base counts with base parameters as an argument; leave out --parameters")
+            raise MinidynError(
+                "--base counts with base parameters as an argument; leave out --parameters"
+            )
         _count_minimal(robot, what, as_json, **minimal)
     else:
         _count_standard(robot, what, given({"parameters": parameters, "link": link}), as_json)
@@ -154,16 +216,17 @@ def _number(formulation: str | None) -> int | None:
     raise UnknownName("formulation", formulation, ("1", "2", "3", "4", "5", "6", "all"))
 
 
-def _count_formulations(source: str, form: str, plot: str | None) -> None:
+def _count_formulations(
+    source: RobotSource, form: str, plot: str | None, tolerance: dict[str, float]
+) -> None:
     """Print the operations of the inertia matrix by every formulation."""
     from minidyn.display import save_figure
     from minidyn.files import check_outputs
-    from minidyn.formats.load import load
     from minidyn.papers.formulation_table import WAYS, formulation_counts
 
     if plot:
         check_outputs((Path(plot),), inputs(source))
-    found = formulation_counts(told(load(source)))
+    found = formulation_counts(told(source.load()), **tolerance)
     if plot:
         save_figure(found.plot(), Path(plot))
     if form == "json":
@@ -180,7 +243,10 @@ def _count_formulations(source: str, form: str, plot: str | None) -> None:
                 mark = "*" if str(found.best[way]) == number else ""
                 cells += ["-", "-"] if each is None else [str(each[0]), f"{each[1]}{mark}"]
             rows.append(cells)
-        title = f"{safe(found.robot)} ({found.joints}): operations of the inertia matrix on base parameters"
+        title = (
+            f"{safe(found.robot)} ({found.joints}): operations of the inertia matrix on base "
+            "parameters"
+        )
         print_table(title, ("formulation", *heads), rows, range(1, len(heads) + 1))
         for way, meaning in WAYS.items():
             click.echo(f"{way}: {meaning}")
@@ -190,37 +256,56 @@ def _count_formulations(source: str, form: str, plot: str | None) -> None:
 
 
 def _count_minimal(
-    source: str, what: str | None, as_json: bool, formulation: int | None, counting: str | None, generic: bool
+    source: RobotSource,
+    what: str | None,
+    as_json: bool,
+    formulation: int | None,
+    counting: str | None,
+    generic: bool,
+    tolerance: float | None,
 ) -> None:
     """Print multiplications and additions on a minimal set of parameters with general values."""
     from minidyn.dynamics.papers.minimal import MINIMAL_WHAT
-    from minidyn.formats.load import load
     from minidyn.papers.operation_count import operation_count
 
     counting = counting or "executed"
-    robot = told(load(source))
+    robot = told(source.load())
     if what is None and (formulation is not None or counting == "paper"):
         what = "inertia_matrix"
     names = MINIMAL_WHAT if what is None else (what,)
-    counts = {name: operation_count(robot, name, formulation, counting, not generic) for name in names}
+    within = given({"tolerance": tolerance})
+    counts = {
+        name: operation_count(robot, name, formulation, counting, not generic, **within)
+        for name in names
+    }
     if as_json:
         print_json({name: {"mul": mul, "add": add} for name, (mul, add) in counts.items()})
         return
     how = f"{'general geometry, ' if generic else ''}{counting}"
     rows = [(name, str(mul), str(add)) for name, (mul, add) in counts.items()]
-    print_table(f"{safe(robot.name)}: operations on base parameters ({how})", ("function", "mul", "add"), rows, (1, 2))
+    print_table(
+        f"{safe(robot.name)}: operations on base parameters ({how})",
+        ("function", "mul", "add"),
+        rows,
+        (1, 2),
+    )
 
 
-def _count_standard(source: str, what: str | None, settings: Mapping[str, Any], as_json: bool) -> None:
+def _count_standard(
+    source: RobotSource, what: str | None, settings: Mapping[str, Any], as_json: bool
+) -> None:
     """Print the operations for one sample of one function, or of all."""
     from minidyn.codegen.files import function_for
     from minidyn.dynamics.record import WHAT
-    from minidyn.formats.load import load
 
-    robot = told(load(source))
+    robot = told(source.load())
     counts: dict[str, Mapping[str, int] | None] = {}
     for name in WHAT if what is None else (what,):
-        fitting = {key: value for key, value in settings.items() if key != "link" or what or WHAT[name].link}
+        fitting = {
+            key: value
+            for key, value in settings.items()
+            if key != "link" or what or WHAT[name].link
+        }
         try:
             counts[name] = function_for(robot, name, **fitting).counts
         except UnknownParameters as error:
@@ -231,6 +316,15 @@ def _count_standard(source: str, what: str | None, settings: Mapping[str, Any], 
     if as_json:
         print_json({name: row and dict(row) for name, row in counts.items()})
         return
-    used = [kind for kind in _COUNTED if kind in _COUNTED[:4] or any(row and row[kind] for row in counts.values())]
-    rows = [(name, *(("-" if row is None else str(row[kind])) for kind in used)) for name, row in counts.items()]
-    print_table(f"{safe(robot.name)}: operations for one sample", ("function", *used), rows, range(1, 7))
+    used = [
+        kind
+        for kind in _COUNTED
+        if kind in _COUNTED[:4] or any(row and row[kind] for row in counts.values())
+    ]
+    rows = [
+        (name, *(("-" if row is None else str(row[kind])) for kind in used))
+        for name, row in counts.items()
+    ]
+    print_table(
+        f"{safe(robot.name)}: operations for one sample", ("function", *used), rows, range(1, 7)
+    )

@@ -1,4 +1,7 @@
-"""`minidyn compare`, `compare-estimates`, `payload` and `gains`: methods, estimates, loads and drive gains of logs."""
+"""`minidyn compare`, `compare-estimates`, `payload` and `gains`.
+
+Methods, estimates, loads and drive gains of logs.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ import click
 
 from minidyn.app.cli import options
 from minidyn.app.cli.identify import (
-    anyway_option,
     flexibility_option,
+    force_option,
     friction_option,
     friction_per_option,
     hold_out_option,
@@ -18,7 +21,15 @@ from minidyn.app.cli.identify import (
     rotor_inertia_option,
 )
 from minidyn.app.cli.options import Files
-from minidyn.app.cli.text import finish, print_json, print_notices, print_table, progress, safe, told
+from minidyn.app.cli.text import (
+    finish,
+    print_json,
+    print_notices,
+    print_table,
+    progress,
+    safe,
+    told,
+)
 from minidyn.errors import MinidynError
 from minidyn.notices import notices_json
 from minidyn.text import plain
@@ -30,17 +41,27 @@ from minidyn.text import plain_percent as percent
 @options.logs_argument
 @options.validate_option
 @hold_out_option
-@click.option("--methods", help="Some methods only, as in ols,wls,iv. Default: all that take every motion.")
+@click.option(
+    "--methods", help="Some methods only, as in ols,wls,iv. Default: all that take every motion."
+)
 @friction_option
 @friction_per_option
 @flexibility_option
 @rotor_inertia_option
-@anyway_option
+@force_option
 @options.log_options
 @options.engine_options
 @options.json_option
-def compare(robot: str, logs: Files, test: Files, methods: str | None, as_json: bool, **more: Any) -> None:
-    """Identify a ROBOT from LOGS by all methods and compare their errors, physical consistency and time.
+def compare(
+    robot: options.RobotSource,
+    logs: Files,
+    test: Files,
+    methods: str | None,
+    as_json: bool,
+    **more: Any,
+) -> None:
+    """Identify a ROBOT from LOGS by all methods and compare their errors, physical consistency and
+    time.
 
     Friction that is chosen from the data (auto) is chosen once, for all methods.
 
@@ -57,28 +78,54 @@ def compare(robot: str, logs: Files, test: Files, methods: str | None, as_json: 
     chosen = None if methods is None else listed(methods)
     for name in chosen or ():
         check_options(name)  # before logs are read
-    own = ("friction", "friction_per", "flexibility", "rotor_inertia", "anyway")
+    own = ("friction", "friction_per", "flexibility", "rotor_inertia", "force")
     settings = {name: more.pop(name) for name in own}
     settings["friction"] = friction_terms(settings["friction"])
-    job = Job.of_files(robot, logs, test, settings=options.given(settings), **more)
+    job = Job.of_files(robot.load(), logs, test, settings=options.given(settings), **more)
     told(job.robot)
     read_logs(job)
     models = 2 * len(ANY_MOTION if chosen is None else chosen)  # each as it is and made consistent
     with progress(f"comparing {models} models of {job.robot.name}", total=models) as done:
         found = job.compare(chosen, done)
     if as_json:
-        print_json({"rows": comparison_data(found), "terms": list(found.terms), "notices": notices_json(found.notices)})
+        print_json(
+            {
+                "rows": comparison_data(found),
+                "terms": list(found.terms),
+                "notices": notices_json(found.notices),
+            }
+        )
         return finish(None, None, found.notices)
-    columns = ("method", "made consistent", "validation error", "fit error", "consistent", "seconds")
+    columns = (
+        "method",
+        "made consistent",
+        "validation error",
+        "fit error",
+        "consistent",
+        "seconds",
+    )
     rows = []
     for row in found.rows:
         errors = [f"{100 * error:.4g} %" for error in (row.validation_error, row.fit_error)]
-        result = ["-", "-", "failed"] if row.failure else [*errors, "yes" if row.realizable else "no"]
+        result = (
+            ["-", "-", "failed"] if row.failure else [*errors, "yes" if row.realizable else "no"]
+        )
         rows.append([row.method, "yes" if row.consistent else "no", *result, f"{row.seconds:.2f}"])
-    print_table(f"{safe(job.robot.name)}: error of the torque on test data", columns, rows, right=(2, 3, 5))
+    print_table(
+        f"{safe(job.robot.name)}: error of the torque on test data", columns, rows, right=(2, 3, 5)
+    )
     if found.terms:
-        titles = ("friction term", "beside", "fewer squares in held-out blocks", "uncertainty", "taken")
-        shares = [(f"{100 * one['gain']:.1f} %", f"{100 * one['uncertainty']:.1f} %") for one in found.terms]
+        titles = (
+            "friction term",
+            "beside",
+            "fewer squares in held-out blocks",
+            "uncertainty",
+            "taken",
+        )
+        shares = [
+            (f"{100 * one['gain']:.1f} %", f"{100 * one['uncertainty']:.1f} %")
+            for one in found.terms
+        ]
         lists = [(", ".join(one["added"]), ", ".join(one["with"])) for one in found.terms]
         taken = ["yes" if one["taken"] else "no" for one in found.terms]
         rows = [[*words, *numbers, last] for words, numbers, last in zip(lists, shares, taken)]
@@ -88,8 +135,8 @@ def compare(robot: str, logs: Files, test: Files, methods: str | None, as_json: 
             click.echo(f"{row.label} failed: {plain(row.failure)}")
     print_notices(found.notices)
     click.echo(
-        f"least validation error: {found.best.label} (physically consistent models are preferred where they cost less "
-        "than 1 %)"
+        f"least validation error: {found.best.label} (physically consistent models are preferred "
+        "where they cost less than 1 %)"
     )
     return finish(None, None, found.notices)
 
@@ -102,7 +149,8 @@ def compare(robot: str, logs: Files, test: Files, methods: str | None, as_json: 
 def compare_estimates(first: str, second: str, output: str | None, as_json: bool) -> None:
     """Compare two saved estimates A and B of one robot: parameters, links, friction, torques.
 
-    Example: minidyn compare-estimates monday/estimate.json friday/estimate.json --output comparison.html
+    Example: minidyn compare-estimates monday/estimate.json friday/estimate.json --output
+    comparison.html
     """
     from minidyn.app import compare_estimates as library
     from minidyn.app.report.report import check_page
@@ -117,20 +165,33 @@ def compare_estimates(first: str, second: str, output: str | None, as_json: bool
         return
     one, two = (safe(name) for name in found.names)
     rows = [
-        (pair.name, *(f"{value:.4g}" for value in (*pair.first, *pair.second)), f"{pair.apart:.1f}", pair.unit)
+        (
+            pair.name,
+            *(f"{value:.4g}" for value in (*pair.first, *pair.second)),
+            f"{pair.apart:.1f}",
+            pair.unit,
+        )
         for pair in found.different
     ]
     known = sum(math.isfinite(pair.apart) for pair in found.pairs)
     title = (
-        f"{safe(found.a.robot.name)}: {len(rows)} of {known} base parameters differ by more than {library.FAR:g} std"
+        f"{safe(found.a.robot.name)}: {len(rows)} of {known} base parameters differ by more than "
+        f"{library.FAR:g} std"
     )
     if rows:
-        print_table(title, ("parameter", one, "std", two, "std", "apart, std", "unit"), rows, right=(1, 2, 3, 4, 5))
+        print_table(
+            title,
+            ("parameter", one, "std", two, "std", "apart, std", "unit"),
+            rows,
+            right=(1, 2, 3, 4, 5),
+        )
     else:
         click.echo(title)
     joints = [(safe(name), percent(share)) for name, share in found.difference.items()]
     joints.append(("all joints", percent(found.relative_difference)))
-    print_table("torques on a motion within the joint limits", ("joint", "difference"), joints, right=(1,))
+    print_table(
+        "torques on a motion within the joint limits", ("joint", "difference"), joints, right=(1,)
+    )
     for sentence in found.not_comparable:
         click.echo(plain(sentence))
     for file in files:
@@ -142,12 +203,16 @@ def compare_estimates(first: str, second: str, output: str | None, as_json: bool
 @options.logs_argument
 @click.option("--link", help="Link or frame that carries the load. Default: the last link.")
 @click.option(
-    "--output", type=click.Path(), help="File for the robot's controller: .json (Franka), .script (Universal Robots)."
+    "--output",
+    type=click.Path(),
+    help="File for the robot's controller: .json (Franka), .script (Universal Robots).",
 )
 @options.log_options
 @options.engine_options
 @options.json_option
-def payload(estimate: str, logs: Files, link: str | None, output: str | None, as_json: bool, **reading: Any) -> None:
+def payload(
+    estimate: str, logs: Files, link: str | None, output: str | None, as_json: bool, **reading: Any
+) -> None:
     """Find the load in LOGS against a saved ESTIMATE (estimate.json) of the robot without it.
 
     Example: minidyn payload out/estimate.json with_load.csv
@@ -173,8 +238,16 @@ def payload(estimate: str, logs: Files, link: str | None, output: str | None, as
     if as_json:
         print_json({**payload_data(found), "link": carrier})
         return finish(None, None, found.notices)
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in found.table().splitlines()[2:]]
-    print_table(f"load of {safe(job.robot.name)} on {safe(carrier)}", ("", "value", "std", "unit"), rows, right=(1, 2))
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in found.table().splitlines()[2:]
+    ]
+    print_table(
+        f"load of {safe(job.robot.name)} on {safe(carrier)}",
+        ("", "value", "std", "unit"),
+        rows,
+        right=(1, 2),
+    )
     print_notices(found.notices)
     if output is not None:
         click.echo(f"written: {plain(output)}")
@@ -190,7 +263,11 @@ _GAINS = "identification.gains.drive_gains:identify_drive_gains"
 @click.argument("loaded", metavar="LOG_LOADED", type=click.Path())
 @click.option("--mass", type=float, required=True, help="Of the load, weighed, kg.")
 @options.option_of(
-    _GAINS, "--com", type=options.Gain(), metavar="X,Y,Z", help="Its centre in the frame that carries it, m: 0,0,0.1."
+    _GAINS,
+    "--com",
+    type=options.Gain(),
+    metavar="X,Y,Z",
+    help="Its centre in the frame that carries it, m: 0,0,0.1.",
 )
 @options.option_of(
     _GAINS,
@@ -199,16 +276,27 @@ _GAINS = "identification.gains.drive_gains:identify_drive_gains"
     metavar="ROWS",
     help="About its centre, kg m², with --com: rows with semicolons.",
 )
-@options.option_of(_GAINS, "--link", help="Link or frame that carries the load. Default: the last link.")
 @options.option_of(
-    _GAINS, "--friction", help="Drive terms such as viscous,coulomb, none, or own. Default: own, or usual ones."
+    _GAINS, "--link", help="Link or frame that carries the load. Default: the last link."
 )
-@options.option_of(_GAINS, "--rotor-inertia/--no-rotor-inertia", help="Whether drives have rotor inertias.")
-@click.option("--output", type=click.Path(), help="Mapping file (.toml) to write: --mapping makes torques with it.")
+@options.option_of(
+    _GAINS,
+    "--friction",
+    help="Drive terms such as viscous,coulomb, none, or own. Default: own, or usual ones.",
+)
+@options.option_of(
+    _GAINS, "--rotor-inertia/--no-rotor-inertia", help="Whether drives have rotor inertias."
+)
+@click.option(
+    "--output",
+    type=click.Path(),
+    help="Mapping file (.toml) to write: --mapping makes torques with it.",
+)
+@click.option("--force", is_flag=True, help="Write the mapping although gains are open.")
 @options.log_options
 @options.json_option
 def gains(
-    robot: str,
+    robot: options.RobotSource,
     empty: str,
     loaded: str,
     mass: float,
@@ -219,19 +307,20 @@ def gains(
     link: str | None,
     friction: str | None,
     rotor_inertia: bool | None,
+    force: bool,
     **reading: Any,
 ) -> None:
-    """Find the drive gains of a ROBOT from currents of a run without and one with a load that was weighed.
+    """Find the drive gains of a ROBOT from currents of a run without and one with a load that was
+    weighed.
 
     Example: minidyn gains robot.urdf empty.csv loaded.csv --mass 5.02 --output gains.toml
     """
     from minidyn.app.job import Job, friction_terms
     from minidyn.app.result_folder import gains_data
     from minidyn.files import check_outputs
-    from minidyn.formats.load import load
     from minidyn.identification.gains.drive_gains import identify_drive_gains
 
-    model = told(load(robot))
+    model = told(robot.load())
     if output is not None:
         check_outputs([output], options.inputs(robot, empty, loaded, reading["mapping"]))
     model.find_frame(link)  # a wrong name is reported before logs are read
@@ -243,17 +332,20 @@ def gains(
     wanted = options.given({**wanted, "friction": friction_terms(friction)})
     with progress(f"identifying drive gains of {model.name}"):
         found = identify_drive_gains(model, jobs[0].fitted, jobs[1].fitted, mass, **wanted)
-    files = []
-    if output is not None:
-        found.save(output, reading["mapping"])
-        files = [output]
+    files = [] if output is None else [output]
     if as_json:
+        if output is not None:
+            found.save(output, reading["mapping"], force=force)
         print_json({**gains_data(found), "files": files})
         return
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in found.table().splitlines()[2:]]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in found.table().splitlines()[2:]
+    ]
     rows = [[safe(row[0]), *row[1:]] for row in rows]
     title = f"drive gains of {safe(model.name)}, joint side, N m or N a unit of current"
     print_table(title, ("joint", "gain", "std", "relative"), rows, right=(1, 2, 3))
     print_notices(found.notices)
-    for file in files:
-        click.echo(f"written: {plain(file)}")
+    if output is not None:  # what is open is shown, and not written
+        found.save(output, reading["mapping"], force=force)
+        click.echo(f"written: {plain(output)}")

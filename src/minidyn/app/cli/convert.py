@@ -14,21 +14,30 @@ from minidyn.text import plain
 
 @click.command()
 @options.logs_argument
-@click.option("--robot", type=options.ROBOT, help="Whose logs they are: gives names and order of the joints.")
-@options.option_of("recording.read.convert:convert", "--name", help="Of this robot among others. Default: of its type.")
+@options.robot_option("Whose logs they are: gives names and order of the joints.")
+@options.option_of(
+    "recording.read.convert:convert",
+    "--name",
+    help="Of this robot among others. Default: of its type.",
+)
 @options.output_option("minidyn-out/data")
 @options.read_options
 @options.engine_options
 @options.json_option
-def convert(logs: options.Files, robot: str | None, output: str, as_json: bool, **more: Any) -> None:
+def convert(
+    logs: options.Files, robot: options.RobotSource | None, output: str, as_json: bool, **more: Any
+) -> None:
     """Write LOGS as Parquet, in SI units, into folders robot=NAME/log=STEM.
 
-    Example: minidyn convert run1.csv run2.bag --robot ur10e --name ur10-07 --output data --workers 2
+    Example: minidyn convert run1.csv run2.bag --robot ur10e --name ur10-07 --output data --workers
+    2
     """
     from minidyn.recording.read.convert import convert as write
 
     with progress(f"converting {len(logs)} logs"):
-        written = write(list(logs), output, robot, **options.given(more))
+        written = write(
+            list(logs), output, None if robot is None else robot.load(), **options.given(more)
+        )
     size = sum(file.stat().st_size for file in written)
     if as_json:
         notices = notices_json(written.notices)

@@ -12,9 +12,9 @@ from minidyn.app.cli.text import print_json
 @output_option("minidyn-out/demo")
 @json_option
 def demo(output: str, as_json: bool) -> None:
-    """Do the whole job on the built-in Stanford arm, in a minute: plan, log, model, tests, exports, report.
+    """Do the whole job on the built-in Stanford arm, in a minute.
 
-    Example: minidyn demo --output demo
+    Plan, log, model, tests, exports, report. Example: minidyn demo --output demo
     """
     from minidyn.app.cli.demo_story import run_demo
 

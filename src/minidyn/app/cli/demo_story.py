@@ -38,7 +38,8 @@ from minidyn.simulation.simulate import simulate
 from minidyn.simulation.trajectory import fourier
 from minidyn.text import plain
 
-# what the simulated robot has and its data sheet does not say: rotor inertias and friction, joint 1 to 6, SI units
+# what the simulated robot has and its data sheet does not say: rotor inertias and friction, joint 1
+# to 6, SI units
 _DRIVES = {
     "Ia": (0.95, 2.0, 0.8, 0.11, 0.11, 0.02),
     "Fv": (3.5, 3.0, 12.0, 0.5, 0.4, 0.2),
@@ -59,7 +60,9 @@ def run_demo(output: str, quiet: bool) -> tuple[dict[str, Any], Path, float]:
     begin = time.monotonic()
     with new_folder(target, ours=True) as folder:
         facts = _job(_Story(quiet), folder)
-        files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+        files = sorted(
+            path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
+        )
         write_atomically(folder / "minidyn.json", strict_json({"minidyn": "demo", "files": files}))
     seconds = round(time.monotonic() - begin, 1)
     if not quiet:
@@ -74,7 +77,9 @@ def _job(story: _Story, folder: Path) -> dict[str, Any]:
     _logs(story, true, folder / "logs")
     save(before, folder / "robot-before.toml")
     fit, other = ([str(folder / "logs" / name)] for name in ("fit.csv", "other.csv"))
-    settings = {"friction": "own"}  # the file names the terms, so that they can be compared with the truth
+    settings = {
+        "friction": "own"
+    }  # the file names the terms, so that they can be compared with the truth
     job = Job.of_files(str(folder / "robot-before.toml"), fit, other, settings=settings)
     estimate, test = _identification(story, job, true)
     with story.step("Export") as say:
@@ -88,8 +93,8 @@ def _job(story: _Story, folder: Path) -> dict[str, Any]:
         study = lu_meng_case()
         mass = float(study.slotine_li.telemetry["estimate"][-1, 0])
         say(
-            f"The controller starts with 0.5 kg where {study.robot.links[-1].mass:.3g} kg are; after "
-            f"{study.slotine_li.t[-1]:g} s its estimate is {mass:.3f} kg."
+            f"The controller starts with 0.5 kg where {study.robot.links[-1].mass:.3g} kg are; "
+            f"after {study.slotine_li.t[-1]:g} s its estimate is {mass:.3f} kg."
         )
     with story.step("The report") as say:
         page = report(
@@ -103,7 +108,10 @@ def _job(story: _Story, folder: Path) -> dict[str, Any]:
             title="Dynamic model of the Stanford arm",
             details={"command": "minidyn demo", "data": "simulated, noise and friction included"},
         )
-        say(f"One HTML file of {page.stat().st_size / 1e6:.1f} MB that loads nothing: for screens, phones and paper.")
+        say(
+            f"One HTML file of {page.stat().st_size / 1e6:.1f} MB that loads nothing: for "
+            "screens, phones and paper."
+        )
     return {
         "base_parameters": len(estimate.beta),
         "plan_steps": len(plan.steps),
@@ -122,7 +130,9 @@ class _Story:
         self.quiet = quiet
         self.number = 0
         if not quiet:
-            console().print("[bold]minidyn[/bold]: from a robot's geometry to a model you can trust\n")
+            console().print(
+                "[bold]minidyn[/bold]: from a robot's geometry to a model you can trust\n"
+            )
 
     @contextmanager
     def step(self, title: str) -> Iterator[Callable[[str], None]]:
@@ -135,9 +145,13 @@ class _Story:
             yield said.append
         took = f"[dim]{time.monotonic() - begin:.1f} s[/dim]"
         if not self.quiet:
-            console().print(f"[bold cyan]{self.number:2}/{_STEPS}[/bold cyan] [bold]{title}[/bold] {took}")
+            console().print(
+                f"[bold cyan]{self.number:2}/{_STEPS}[/bold cyan] [bold]{title}[/bold] {took}"
+            )
         for sentence in () if self.quiet else said:
-            console().print(textwrap.indent(textwrap.fill(sentence, 92), "      "), markup=False, soft_wrap=True)
+            console().print(
+                textwrap.indent(textwrap.fill(sentence, 92), "      "), markup=False, soft_wrap=True
+            )
 
 
 def _robots(story: _Story) -> tuple[Robot, Robot]:
@@ -145,18 +159,24 @@ def _robots(story: _Story) -> tuple[Robot, Robot]:
     with story.step("The robot and its base parameters") as say:
         robot = load("stanford")
         limits = (Limits(-reach, reach, speed) for reach, speed in zip(_REACH, _SPEED))
-        arm = replace(robot, joints=tuple(replace(joint, limits=one) for joint, one in zip(robot.joints, limits)))
+        arm = replace(
+            robot,
+            joints=tuple(replace(joint, limits=one) for joint, one in zip(robot.joints, limits)),
+        )
         arm = arm.with_drives(True, ("viscous", "coulomb", "offset"))
         true, sheet = arm.parameters.copy(), arm.parameters.copy()
         for symbol, values in _DRIVES.items():
-            true[list(arm.layout.indices([f"{symbol}{joint + 1}" for joint in range(arm.n)]))] = values
+            true[list(arm.layout.indices([f"{symbol}{joint + 1}" for joint in range(arm.n)]))] = (
+                values
+            )
         rng = np.random.default_rng(1)
         for part in arm.layout.links:
             sheet[part] *= rng.uniform(0.8, 1.2)
         say(
             f"Stanford arm, {robot.n} joints. Of {len(robot.layout)} masses and inertias, "
-            f"{base_parameters(robot).rank} combinations act on the torques; with rotor inertia and friction "
-            f"{base_parameters(arm).rank} of {len(arm.layout)}. Found exactly: no tolerance decides."
+            f"{base_parameters(robot).rank} combinations act on the torques; with rotor inertia "
+            f"and friction {base_parameters(arm).rank} of {len(arm.layout)}. Found exactly: no "
+            "tolerance decides."
         )
     return arm.with_parameters(sheet), arm.with_parameters(true)
 
@@ -165,8 +185,8 @@ def _one_joint_at_a_time(story: _Story, true: Robot) -> tuple[Plan, Estimate]:
     with story.step("A plan: one joint at a time") as say:
         plan = one_joint_plan(true, friction="own", rotor_inertia=None)
         say(
-            f"{len(plan.steps)} safe runs, in which one joint moves, show all {plan.base.rank} constants, condition "
-            f"numbers up to {plan.condition:.0f}."
+            f"{len(plan.steps)} safe runs, in which one joint moves, show all {plan.base.rank} "
+            f"constants, condition numbers up to {plan.condition:.0f}."
         )
     with story.step("The plan carried out") as say:
         runs = []
@@ -179,8 +199,8 @@ def _one_joint_at_a_time(story: _Story, true: Robot) -> tuple[Plan, Estimate]:
         found = identify_one_joint(true, runs)
         off = np.abs(found.beta - found.base.values()) / found.std
         say(
-            f"{len(found.beta)} constants from {len(runs)} short runs; {int(np.sum(off < 2))} lie within two standard "
-            "deviations of the truth, which a simulation knows."
+            f"{len(found.beta)} constants from {len(runs)} short runs; {int(np.sum(off < 2))} lie "
+            "within two standard deviations of the truth, which a simulation knows."
         )
     return plan, found
 
@@ -192,13 +212,16 @@ def _logs(story: _Story, true: Robot, folder: Path) -> None:
         folder.mkdir()
         for seed, duration, name in ((4, 20.0, "fit"), (11, 10.0, "other")):
             motion = fourier(true, seed=seed, period=10.0, harmonics=5)
-            run = simulate(true, law, motion, duration, dt=_STEP, noise=5e-6, seed=seed, control="continuous")
+            run = simulate(
+                true, law, motion, duration, dt=_STEP, noise=5e-6, seed=seed, control="continuous"
+            )
             tau = _noisy(np.asarray(run.tau), np.random.default_rng(seed))
             Recording(run.t, run.q, tau, joint_names=run.joint_names).save(folder / f"{name}.csv")
             samples.append(len(run))
         say(
-            f"{samples[0]} and {samples[1]} samples of positions and torques, {1 / _STEP:.0f} a second, noise "
-            f"{100 * _NOISE:g} % of each joint's largest torque. The second log is test data: it is not fitted."
+            f"{samples[0]} and {samples[1]} samples of positions and torques, {1 / _STEP:.0f} a "
+            f"second, noise {100 * _NOISE:g} % of each joint's largest torque. The second log is "
+            "test data: it is not fitted."
         )
 
 
@@ -211,27 +234,32 @@ def _identification(story: _Story, job: Job, true: Robot) -> tuple[Estimate, Val
         estimate = job.identify()
         inside = np.abs(estimate.beta - estimate.base.values(true.parameters)) < 2 * estimate.std
         say(
-            f"{len(estimate.beta)} base parameters at once, condition number {estimate.condition:.0f} (good: below "
-            f"200); {int(inside.sum())} lie within two standard deviations of the truth."
+            f"{len(estimate.beta)} base parameters at once, condition number "
+            f"{estimate.condition:.0f} (good: below 200); {int(inside.sum())} lie within two "
+            "standard deviations of the truth."
         )
     with story.step("Physical consistency") as say:
         certificate = estimate.certificate
         word = "are" if certificate.consistent else "are not all"
         say(
-            f"The links {word} physically consistent: smallest eigenvalue {certificate.smallest:.2g} (1/3 is a ball, 0 "
-            "a sheet or rod)."
+            f"The links {word} physically consistent: smallest eigenvalue "
+            f"{certificate.smallest:.2g} (1/3 is a ball, 0 a sheet or rod)."
         )
-        if any(notice.code == "prior.inconsistent" for notice in most_serious_first(estimate.notices)):
+        if any(
+            notice.code == "prior.inconsistent" for notice in most_serious_first(estimate.notices)
+        ):
             say(
-                "Link 1 as printed in the paper is not physically consistent: its moments of inertia break the "
-                "triangle inequality. The nearest consistent body replaces it as the prior; the one combination that "
-                "joint 1 can show is identified like all others."
+                "Link 1 as printed in the paper is not physically consistent: its moments of "
+                "inertia break the triangle inequality. The nearest consistent body replaces it "
+                "as the prior; the one combination that joint 1 can show is identified like all "
+                "others."
             )
     with story.step("Validation on the other log") as say:
         (test,) = job.validate(estimate).values()
         say(
-            f"The model predicts torques it has never seen to {100 * test.relative_error:.1f} % of the measured ones, "
-            f"noise included; the data sheet's values reach {100 * test.prior_relative_error:.0f} %."
+            f"The model predicts torques it has never seen to {100 * test.relative_error:.1f} % "
+            "of the measured ones, noise included; the data sheet's values reach "
+            f"{100 * test.prior_relative_error:.0f} %."
         )
     return estimate, test
 
@@ -239,7 +267,9 @@ def _identification(story: _Story, job: Job, true: Robot) -> tuple[Estimate, Val
 def _farewell(target: Path, seconds: float) -> None:
     where, called = plain(shlex.quote(str(target))), Path(sys.argv[0])
     program = plain(shlex.quote(str(called))) if called.stem == "minidyn" else "python -m minidyn"
-    program = "minidyn" if shutil.which("minidyn") else program  # not where a virtual environment is not active
+    program = (
+        "minidyn" if shutil.which("minidyn") else program
+    )  # not where a virtual environment is not active
     text = f"""
 [bold]Done in {seconds:.0f} s.[/bold] Look at:
   {where}/report.html  the whole story: open it in a browser
@@ -254,6 +284,6 @@ def _farewell(target: Path, seconds: float) -> None:
 
 [bold]With these logs[/bold], without friction in the model, and see the report complain:
   {program} identify {where}/robot-before.toml {where}/logs/fit.csv --friction none --output {where}/again
-  {program} report {where}/again/estimate.json {where}/logs/other.csv --output {where}/again.html"""
+  {program} report {where}/again/estimate.json {where}/logs/other.csv --output {where}/again.html"""  # noqa: E501
     for line in text.splitlines():
         console().print(line, markup=line.startswith("[bold]"), soft_wrap=True)

@@ -1,4 +1,6 @@
-"""`minidyn example`: a measured log that comes with the package, with its robot file, source and licence."""
+"""`minidyn example`: a measured log that comes with the package, with its robot file, source and
+licence.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ FOLDER = Path(__file__).parent.parent / "examples"
 
 
 @click.command()
-@click.argument("name", type=click.Choice(sorted(path.name for path in FOLDER.iterdir() if path.is_dir())))
+@click.argument(
+    "name", type=click.Choice(sorted(path.name for path in FOLDER.iterdir() if path.is_dir()))
+)
 @click.option("--output", type=click.Path(), help="Folder to write into. Default: NAME.")
 @json_option
 def example(name: str, output: str | None, as_json: bool) -> None:
@@ -32,7 +36,9 @@ def example(name: str, output: str | None, as_json: bool) -> None:
     files["robot.toml"] = (BUILTIN / f"{name}.toml").read_bytes()
     for file, data in files.items():
         if (target / file).exists() and (target / file).read_bytes() != data:
-            raise DescriptionError(f"{target / file}: exists and is another file; choose another folder with --output")
+            raise DescriptionError(
+                f"{target / file}: exists and is another file; choose another folder with --output"
+            )
     with new_folder(target) as folder:
         for file, data in files.items():
             (folder / file).write_bytes(data)
@@ -41,4 +47,7 @@ def example(name: str, output: str | None, as_json: bool) -> None:
         return
     place = plain(str(target))
     click.echo(f"written into {place}: {', '.join(sorted(files))}")
-    click.echo(f"next: minidyn identify {place}/robot.toml {place}/log.csv --hold-out 0.3 --output {place}/model")
+    click.echo(
+        f"next: minidyn identify {place}/robot.toml {place}/log.csv --hold-out 0.3 --output "
+        f"{place}/model"
+    )

@@ -10,6 +10,7 @@ import click
 from minidyn.app.cli.options import (
     Gain,
     OneOf,
+    RobotSource,
     constant,
     format_option,
     given,
@@ -22,7 +23,15 @@ from minidyn.app.cli.options import (
     output_option,
     robot_argument,
 )
-from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, told
+from minidyn.app.cli.text import (
+    print_json,
+    print_notices,
+    print_table,
+    print_ways,
+    progress,
+    safe,
+    told,
+)
 from minidyn.text import plain, plain_number, plain_percent
 
 _EXCITE = "excitation.excite:excite"
@@ -37,42 +46,85 @@ _FEW = 12  # parameters that are printed: those that will be known worst
 @click.option("--duration", type=float, required=True, help="Seconds.")
 @output_option("minidyn-motion", "Folder to write into.")
 @format_option
-@option_of(_EXCITE, "--purpose", type=OneOf(lambda: _PURPOSES), help=f"One of {', '.join(_PURPOSES)}.")
-@option_of(_EXCITE, "--criterion", type=OneOf(lambda: _CRITERIA), help=f"One of {', '.join(_CRITERIA)}.")
-@click.option("--friction", multiple=True, help="Terms to find: auto, own, none, or names; repeat. Default: auto.")
-@option_of(_EXCITE, "--rotor-inertia/--no-rotor-inertia", help="Whether rotor inertias shall be found.")
-@option_of(_EXCITE, "--runs", type=int, help="How many motions, each for what those before it show least.")
-@option_of(_EXCITE, "--start", type=Gain(), help="Pose at the start, rad or m: 0,0.5,1. Default: free.")
+@option_of(
+    _EXCITE, "--purpose", type=OneOf(lambda: _PURPOSES), help=f"One of {', '.join(_PURPOSES)}."
+)
+@option_of(
+    _EXCITE, "--criterion", type=OneOf(lambda: _CRITERIA), help=f"One of {', '.join(_CRITERIA)}."
+)
+@click.option(
+    "--friction",
+    multiple=True,
+    help="Terms to find: auto, own, none, or names; repeat. Default: auto.",
+)
+@option_of(
+    _EXCITE, "--rotor-inertia/--no-rotor-inertia", help="Whether rotor inertias shall be found."
+)
+@option_of(
+    _EXCITE, "--runs", type=int, help="How many motions, each for what those before it show least."
+)
+@option_of(
+    _EXCITE, "--start", type=Gain(), help="Pose at the start, rad or m: 0,0.5,1. Default: free."
+)
 @option_of(_EXCITE, "--end", type=Gain(), help="Pose at the end. Default: as at the start.")
 @kept_options(_EXCITE)
-@option_of(_EXCITE, "--uncertainty", type=float, help="Share within which parameters are known, for torque limits.")
-@click.option(
-    "--after", multiple=True, type=click.Path(), help="A saved estimate that the motion shall add to; repeat."
+@option_of(
+    _EXCITE,
+    "--uncertainty",
+    type=float,
+    help="Share within which parameters are known, for torque limits.",
 )
-@option_of(_EXCITE, "--noise", type=Gain(), help="Of the torques, N m or N: 0.5, or one for each joint.")
-@option_of(_EXCITE, "--payload", type=float, help="Mass of the load that will be carried, kg (purpose payload, gains).")
-@option_of(_EXCITE, "--family", type=OneOf(lambda: _FAMILIES), help=f"One of {', '.join(_FAMILIES)}.")
+@click.option(
+    "--after",
+    multiple=True,
+    type=click.Path(),
+    help="A saved estimate that the motion shall add to; repeat.",
+)
+@option_of(
+    _EXCITE, "--noise", type=Gain(), help="Of the torques, N m or N: 0.5, or one for each joint."
+)
+@option_of(
+    _EXCITE,
+    "--payload",
+    type=float,
+    help="Mass of the load that will be carried, kg (purpose payload, gains).",
+)
+@option_of(
+    _EXCITE, "--family", type=OneOf(lambda: _FAMILIES), help=f"One of {', '.join(_FAMILIES)}."
+)
 @option_of(_EXCITE, "--harmonics", type=int, help="Multiples of the base frequency.")
 @option_of(_EXCITE, "--periods", type=int, help="How often the motion repeats.")
-@option_of(_EXCITE, "--rate", type=float, help="Samples a second of the log, for predicted errors. Default: 100.")
+@option_of(
+    _EXCITE,
+    "--rate",
+    type=float,
+    help="Samples a second of the log, for predicted errors. Default: 100.",
+)
 @option_of(_EXCITE, "--seed", type=int, help="Of everything random.")
-@option_of(_EXCITE, "--time-limit", type=float, help="Seconds after which the search ends. Default: when it is done.")
+@option_of(
+    _EXCITE,
+    "--time-limit",
+    type=float,
+    help="Seconds after which the search ends. Default: when it is done.",
+)
 @home_option
 @json_option
 def excite(
-    robot: str,
+    robot: RobotSource,
     duration: float,
     output: str,
     formats: tuple[str, ...],
     friction: tuple[str, ...],
     limits: tuple[str, ...],
+    limits_file: str | None,
     home: Any,
     obstacles: str | None,
     after: tuple[str, ...],
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Design a motion that shows the parameters of a ROBOT within its limits, and write it for the robot.
+    """Design a motion that shows the parameters of a ROBOT within its limits, and write it for the
+    robot.
 
     Example: minidyn excite ur5e --duration 10 --format urscript --output motion
     """
@@ -80,12 +132,11 @@ def excite(
     from minidyn.excitation.clearance import read_obstacles
     from minidyn.excitation.excite import excite as design
     from minidyn.files import check_folder
-    from minidyn.formats.load import load
 
-    arm = told(load(robot))
+    arm = told(robot.load())
     check_folder(output)
     terms: Any = None if not friction else () if friction == ("none",) else friction
-    wanted = given({**options, "friction": terms, "limits": limits_of(limits)})
+    wanted = given({**options, "friction": terms, "limits": limits_of(limits_file, limits)})
     if after:
         from minidyn.identification.estimate import load_estimate
 
@@ -99,7 +150,9 @@ def excite(
             wanted[name] = [wanted[name]]
     with progress(f"designing a motion for {arm.name}") as counted:
         made = design(arm, duration, progress=counted, **wanted)
-    summary = write_motion(made, output, formats, home=home, inputs=inputs(robot, obstacles, *after))
+    summary = write_motion(
+        made, output, formats, home=home, inputs=inputs(robot, limits_file, obstacles, *after)
+    )
     if as_json:
         print_json(summary)
         return
@@ -107,13 +160,22 @@ def excite(
     rows = [
         (
             safe(joint),
-            *(plain_percent(made.margins[kind][joint]) if joint in made.margins[kind] else "-" for kind in kinds),
+            *(
+                plain_percent(made.margins[kind][joint]) if joint in made.margins[kind] else "-"
+                for kind in kinds
+            ),
         )
         for joint in made.margins["position"]
     ]
     print_table(f"{safe(arm.name)}: largest share of each limit", ("joint", *kinds), rows)
-    worst = sorted(zip(made.relative_std, made.std, made.names), key=lambda row: -(row[0] if row[0] == row[0] else 0.0))
-    shown = [(safe(name), plain_number(std, 3), plain_percent(share)) for share, std, name in worst[:_FEW]]
+    worst = sorted(
+        zip(made.relative_std, made.std, made.names),
+        key=lambda row: -(row[0] if row[0] == row[0] else 0.0),
+    )
+    shown = [
+        (safe(name), plain_number(std, 3), plain_percent(share))
+        for share, std, name in worst[:_FEW]
+    ]
     title = f"predicted errors of a log of {duration:g} s at {made.rate:g} Hz, worst first"
     print_table(title, ("parameter", "std", "relative"), shown)
     if "distance" in made.margins:
@@ -122,5 +184,7 @@ def excite(
     if made.rests:
         click.echo(f"{len(made.rests) // 2} poses at rest, each reached from above and from below")
     click.echo(f"condition {made.condition:.4g}, logdet {made.logdet:.5g}")
+    click.echo(f"verdict: {made.verdict.headline}")
     print_notices(made.notices)
+    print_ways(formats)
     click.echo("written: " + ", ".join(plain(f"{output}/{name}") for name in summary["files"]))

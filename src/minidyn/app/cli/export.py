@@ -25,7 +25,11 @@ _DEFAULT = options.constant("identification.export", "FORMATS")
     help=f"{', '.join(_TARGETS)}; repeat. Default: {', '.join(_DEFAULT)}.",
 )
 @options.output_option("minidyn-out/exported")
-@click.option("--source", type=click.Path(), help="URDF or MJCF whose meshes are kept. Default: the robot's own file.")
+@click.option(
+    "--source",
+    type=click.Path(),
+    help="URDF or MJCF whose meshes are kept. Default: the robot's own file.",
+)
 @options.validate_option
 @options.log_options
 @options.json_option
@@ -42,7 +46,8 @@ def export(
 
     What a format cannot say is named, with the error it causes on the log of --validate.
 
-    Example: minidyn export out/estimate.json --to mujoco --to pinocchio --validate other.csv --output model
+    Example: minidyn export out/estimate.json --to mujoco --to pinocchio --validate
+    other.csv --output model
     """
     from minidyn.app.job import Job
     from minidyn.identification.estimate import load_estimate
@@ -55,7 +60,9 @@ def export(
         with progress("validating"):
             found = job.validate(model)
     with progress(f"writing {output}"):
-        made = model.export(output, to or None, source=source, test=next(iter(found.values()), None))
+        made = model.export(
+            output, to or None, source=source, test=next(iter(found.values()), None)
+        )
     files = [str(path) for path in made.files]
     if as_json:
         print_json({"files": files, "notices": notices_json(made.notices)})

@@ -8,7 +8,15 @@ import click
 
 from minidyn.app.cli import options
 from minidyn.app.cli.identify import friction_option, rotor_inertia_option
-from minidyn.app.cli.text import finish, print_json, print_notices, print_table, progress, safe, told
+from minidyn.app.cli.text import (
+    finish,
+    print_json,
+    print_notices,
+    print_table,
+    progress,
+    safe,
+    told,
+)
 from minidyn.text import plain
 
 _FLEET = "app.fleet:identify_fleet"
@@ -21,23 +29,38 @@ _FLEET = "app.fleet:identify_fleet"
 @friction_option
 @rotor_inertia_option
 @click.option("--prior", type=options.ROBOT, metavar="ROBOT", help="As for minidyn identify.")
-@options.option_of(_FLEET, "--consistent/--no-consistent", help="Make the model of the type physically consistent.")
-@options.option_of(_FLEET, "--link", help="Link or frame at which a load is looked for. Default: the last link.")
-@options.option_of(_FLEET, "--level", type=float, help="Probability of a false alarm for a healthy robot.")
+@options.option_of(
+    _FLEET, "--consistent/--no-consistent", help="Make the model of the type physically consistent."
+)
+@options.option_of(
+    _FLEET, "--link", help="Link or frame at which a load is looked for. Default: the last link."
+)
+@options.option_of(
+    _FLEET, "--level", type=float, help="Probability of a false alarm for a healthy robot."
+)
 @options.keep_option(
-    _FLEET, "what is known of each robot: the same call, after it was killed, does not read its logs again."
+    _FLEET,
+    "what is known of each robot: the same call, after it was killed, does not read its logs "
+    "again.",
 )
 @options.time_option
 @options.read_options
 @options.engine_options
 @options.json_option
 def fleet(
-    robot: str, logs: options.Files, output: str, prior: str | None, as_json: bool, executor: Any, **more: Any
+    robot: options.RobotSource,
+    logs: options.Files,
+    output: str,
+    prior: str | None,
+    as_json: bool,
+    executor: Any,
+    **more: Any,
 ) -> None:
-    """Identify robots of one type, ROBOT, from LOGS: files or folders, in which each robot has its own.
+    """Identify robots of one type, ROBOT, from LOGS.
 
-    Robots are named by folders robot=NAME, as minidyn convert writes them, or by the first folder or file below what
-    all LOGS have in common. A data set of LeRobot is one robot.
+    Files or folders, in which each robot has its own. Robots are named by folders robot=NAME, as
+    minidyn convert writes them, or by the first folder or file below what all LOGS have in common.
+    A data set of LeRobot is one robot.
 
     Example: minidyn fleet ur10e data --output fleet --workers 8
     """
@@ -45,12 +68,11 @@ def fleet(
     from minidyn.app.fleet_result import FILES
     from minidyn.app.job import friction_terms
     from minidyn.files import check_folder, check_outputs, new_folder
-    from minidyn.formats.load import load
 
     inputs = options.inputs(robot, *logs, more["mapping"], prior)
     target = check_folder(output)
     check_outputs([target / name for name in FILES], inputs)
-    kind = told(load(robot))
+    kind = told(robot.load())
     more |= {
         "times": more.pop("time"),
         "friction": friction_terms(more["friction"]),

@@ -6,7 +6,17 @@ from typing import Any
 
 import click
 
-from minidyn.app.cli.options import Files, OneOf, constant, given, inputs, json_option, option_of, robot_argument
+from minidyn.app.cli.options import (
+    Files,
+    OneOf,
+    RobotSource,
+    constant,
+    given,
+    inputs,
+    json_option,
+    option_of,
+    robot_argument,
+)
 from minidyn.app.cli.text import print_json, told
 
 _FUNCTION = "codegen.formulas:formulas"
@@ -17,11 +27,17 @@ _SHEET = "codegen.formula_sheet"
 @robot_argument
 @click.argument("what", type=OneOf(lambda: [*constant("dynamics.record", "WHAT"), "relations"]))
 @click.option(
-    "--format", "style", type=click.Choice(list(constant(_SHEET, "FORMATS"))), default="text", show_default=True
+    "--format",
+    "style",
+    type=click.Choice(list(constant(_SHEET, "FORMATS"))),
+    default="text",
+    show_default=True,
 )
 @click.option("--base", is_flag=True, help="In base parameters; implied by --method.")
 @click.option(
-    "--method", type=OneOf(lambda: ["exact", "qr", "svd", "mlc", "rules+qr"]), help="How base parameters are found."
+    "--method",
+    type=OneOf(lambda: ["exact", "qr", "svd", "mlc", "rules+qr"]),
+    help="How base parameters are found.",
 )
 @option_of(
     _FUNCTION,
@@ -33,15 +49,29 @@ _SHEET = "codegen.formula_sheet"
     _FUNCTION,
     "--form",
     type=click.Choice(list(constant("codegen.formulas", "FORMS"))),
-    help="One expression for each entry, or a listing with named intermediate values; auto: what can be read.",
+    help=(
+        "One expression for each entry, or a listing with named intermediate values; auto: what "
+        "can be read."
+    ),
 )
-@click.option("--column", "columns", multiple=True, help="For regressors: a column that is wanted; repeat.")
-@click.option("--link", help="For forward_kinematics and jacobian: a link or frame. Default: the last link.")
-@option_of(_FUNCTION, "--digits", type=click.IntRange(1, 17), help="Of numbers in text, Markdown and LaTeX.")
-@click.option("--output", type=click.Path(), help="A file: .txt, .tex (a whole document), .md or .py.")
+@click.option(
+    "--column", "columns", multiple=True, help="For regressors: a column that is wanted; repeat."
+)
+@click.option(
+    "--link", help="For forward_kinematics and jacobian: a link or frame. Default: the last link."
+)
+@option_of(
+    _FUNCTION,
+    "--digits",
+    type=click.IntRange(1, 17),
+    help="Of numbers in text, Markdown and LaTeX.",
+)
+@click.option(
+    "--output", type=click.Path(), help="A file: .txt, .tex (a whole document), .md or .py."
+)
 @json_option
 def formulas(
-    robot: str,
+    robot: RobotSource,
     what: str,
     style: str,
     base: bool,
@@ -51,18 +81,18 @@ def formulas(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Print a function of a ROBOT as formulas: WHAT is inertia_matrix, gravity_torque, regressor, relations, ...
+    """Print a function of a ROBOT as formulas.
 
-    Example: minidyn formulas two_link inertia_matrix
+    WHAT is inertia_matrix, gravity_torque, regressor, relations, ... Example: minidyn formulas
+    two_link inertia_matrix
 
     Example: minidyn formulas puma560 relations --format latex
     """
     from minidyn.base.base_parameters import base_parameters
     from minidyn.codegen.formulas import formulas as formulas_of
     from minidyn.files import check_outputs
-    from minidyn.formats.load import load
 
-    arm = told(load(robot))
+    arm = told(robot.load())
     found_base = base_parameters(arm, **given({"method": method})) if base or method else None
     settings = given({**options, "columns": columns or None})
     found = formulas_of(arm, what, base=found_base, **settings)

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from minidyn.app.cli import options
-from minidyn.app.cli.text import finish, print_json, print_notices, print_table, print_verdict, progress, safe, told
+from minidyn.app.cli.text import (
+    finish,
+    print_json,
+    print_notices,
+    print_table,
+    print_verdict,
+    progress,
+    safe,
+    told,
+)
 from minidyn.errors import DescriptionError
 from minidyn.notices import Notice
 from minidyn.text import plain
@@ -28,29 +37,39 @@ METHODS = options.constant("identification.estimators.methods", "DESCRIPTIONS")
 friction_option = options.option_of(
     IDENTIFY,
     "--friction",
-    help="auto (viscous, coulomb, offset and what the data ask for), terms such as viscous,coulomb,load, none, or own "
-    "(the terms of the robot's file).",
+    help="auto (viscous, coulomb, offset and what the data ask for), terms such as "
+    "viscous,coulomb,load, none, or own (the terms of the robot's file).",
 )
 friction_per_option = options.option_of(
     IDENTIFY,
     "--friction-per",
     type=options.OneOf(lambda: ("log",)),
-    help="log: each log has friction of its own, links are shared; deviations hold how much friction varies.",
+    help=(
+        "log: each log has friction of its own, links are shared; deviations hold how much "
+        "friction varies."
+    ),
 )
 flexibility_option = options.option_of(
     IDENTIFY,
     "--flexibility",
     type=options.OneOf(lambda: ("motor", "link")),
-    help="Find the stiffness of joints that give way; encoders sit on the motor's or on the link's side of them.",
+    help=(
+        "Find the stiffness of joints that give way; encoders sit on the motor's or on the link's "
+        "side of them."
+    ),
 )
 rotor_inertia_option = options.option_of(
     IDENTIFY, "--rotor-inertia/--no-rotor-inertia", help="Identify rotor inertias."
 )
-anyway_option = options.option_of(
+force_option = options.option_of(
     IDENTIFY,
+    "--force",
     "--anyway",
     is_flag=True,
-    help="Go on where a quick check of the logs finds a fit meaningless (minidyn check says more).",
+    help=(
+        "Fit although a quick check of the logs finds that meaningless (minidyn check says more). "
+        "Old name: --anyway."
+    ),
 )
 hold_out_option = click.option(
     "--hold-out",
@@ -80,23 +99,35 @@ hold_out_option = click.option(
     "--prior",
     type=options.ROBOT,
     metavar="ROBOT",
-    help="Name or file of the same robot with prior values, or none. Default: ROBOT's own, weighted by the data.",
+    help=(
+        "Name or file of the same robot with prior values, or none. Default: ROBOT's own, "
+        "weighted by the data."
+    ),
 )
-@options.option_of(IDENTIFY, "--consistent/--no-consistent", help="Make the model physically consistent.")
-@anyway_option
-@options.option_of(IDENTIFY, "--device", metavar="cuda", help="Reduce large logs on an NVIDIA GPU (ols, wls, irls).")
+@options.option_of(
+    IDENTIFY, "--consistent/--no-consistent", help="Make the model physically consistent."
+)
+@force_option
+@options.option_of(
+    IDENTIFY,
+    "--device",
+    metavar="cuda",
+    help="Reduce large logs on an NVIDIA GPU (ols, wls, irls).",
+)
 @click.option(
     "--folds",
     type=click.IntRange(min=2),
     help="Also cross-validate: leave out one of so many stretches of time after the other.",
 )
-@options.keep_option(IDENTIFY, "what is prepared of logs on disk: the same call, after it was killed, goes on there.")
+@options.keep_option(
+    IDENTIFY, "what is prepared of logs on disk: the same call, after it was killed, goes on there."
+)
 @options.log_options
 @options.engine_options
 @options.require_option
 @options.json_option
 def identify(
-    robot: str,
+    robot: options.RobotSource,
     logs: options.Files,
     output: str,
     test: options.Files,
@@ -117,18 +148,35 @@ def identify(
 
     inputs = options.inputs(robot, *logs, *test, more["mapping"], more["prior"])
     target = check_result(output, inputs)  # before long work
-    own = ("method", "friction", "friction_per", "flexibility", "rotor_inertia", "prior", "consistent", "anyway")
+    own = (
+        "method",
+        "friction",
+        "friction_per",
+        "flexibility",
+        "rotor_inertia",
+        "prior",
+        "consistent",
+        "force",
+    )
     settings = {name: more.pop(name) for name in (*own, "device")}
     prior = settings["prior"]
-    settings |= {"friction": friction_terms(settings["friction"]), "prior": False if prior == "none" else prior}
-    job = Job.of_files(robot, logs, test, settings=options.given(settings), **more)
+    settings |= {
+        "friction": friction_terms(settings["friction"]),
+        "prior": False if prior == "none" else prior,
+    }
+    job = Job.of_files(robot.load(), logs, test, settings=options.given(settings), **more)
     read_logs(job)
     with progress(f"identifying {job.robot.name} from {len(job.fitted)} samples") as done:
         estimate = job.identify(done)
     with progress("validating"):
         validations = job.validate(estimate, fit=True)
     crossed = None
-    record: dict[str, Any] = {"robot_file": robot, "logs": list(logs), "validated_on": list(test)}
+    record: dict[str, Any] = {
+        "robot_file": robot.name,
+        "robot_changes": dict(robot.changes),
+        "logs": list(logs),
+        "validated_on": list(test),
+    }
     del more["executor"], more["keep"]  # who reads does not change what is read
     record |= {"hold_out": more.pop("hold_out"), "prior": prior, "reading": options.given(more)}
     if folds is not None:
@@ -161,7 +209,9 @@ def identify(
 @options.engine_options
 @options.require_option
 @options.json_option
-def validate(estimate: str, logs: options.Files, require: str | None, as_json: bool, **reading: Any) -> None:
+def validate(
+    estimate: str, logs: options.Files, require: str | None, as_json: bool, **reading: Any
+) -> None:
     """Test a saved ESTIMATE (estimate.json) on LOGS it was not fitted to.
 
     Example: minidyn validate out/estimate.json other.db3
@@ -199,7 +249,9 @@ def read_logs(job: Job) -> None:
         except DescriptionError as error:
             if mapped or not any(key in str(error) for key in _KEYS):
                 raise
-            raise DescriptionError(f"{error}; in the shell write such keys into a file: --mapping map.toml") from None
+            raise DescriptionError(
+                f"{error}; in the shell write such keys into a file: --mapping map.toml"
+            ) from None
 
 
 def _print_errors(estimate: Estimate, validations: dict[str, Validation]) -> None:
@@ -215,17 +267,23 @@ def _print_errors(estimate: Estimate, validations: dict[str, Validation]) -> Non
         rows.append(("all joints", *every, f"{validation.rmse:.3g}", "", ""))
         columns = ("joint", "error", "low-passed", "before", "rms", "bias", "residual")
         data = "" if validation.overlap is None else f" ({validation.data})"
-        title = f"{safe(estimate.robot.name)}, {safe(label)}{data}: {every[0]} of the measured torque"
+        title = (
+            f"{safe(estimate.robot.name)}, {safe(label)}{data}: {every[0]} of the measured torque"
+        )
         print_table(title, columns, rows, right=(1, 2, 3, 4, 5))
         if validation.above_cutoff > _NOISY:
             share = percent(validation.above_cutoff)
-            click.echo(f"{share} of the raw torque lies above the cut-off: noise, and sharp edges of friction")
+            click.echo(
+                f"{share} of the raw torque lies above the cut-off: noise, and sharp edges of "
+                "friction"
+            )
     click.echo(
         "error: rms of measured minus predicted torque over rms of raw measured torque\n"
-        "low-passed: the same of torques after the low-pass of the preparation (-: nothing was filtered)\n"
+        "low-passed: the same of torques after the low-pass of the preparation (-: nothing was "
+        "filtered)\n"
         "before: error of the robot file's own values; rms, bias: N m or N\n"
-        "autocorrelated: correlation with the sample before (lag 1); of noise it is 0, friction, elasticity or delays "
-        "that are not modelled raise it"
+        "autocorrelated: correlation with the sample before (lag 1); of noise it is 0, friction, "
+        "elasticity or delays that are not modelled raise it"
     )
 
 
@@ -241,12 +299,19 @@ def _print_crossed(crossed: CrossValidation) -> None:
 
 
 def _print_certificate(estimate: Estimate) -> None:
-    """Print how well the parameters are determined and whether the model is physically consistent."""
+    """Print how well the parameters are determined and whether the model is physically
+    consistent.
+    """
     certificate = estimate.certificate
-    word = "consistent" if certificate.consistent else "NOT consistent: " + "; ".join(certificate.reasons()[:3])
+    word = (
+        "consistent"
+        if certificate.consistent
+        else "NOT consistent: " + "; ".join(certificate.reasons()[:3])
+    )
     text = (
-        f"{len(estimate.beta)} base parameters, condition number {estimate.condition:.3g}; physically {word} "
-        f"(links: smallest scaled eigenvalue {certificate.smallest:.3g}; above 0: a body that can exist)\n"
+        f"{len(estimate.beta)} base parameters, condition number {estimate.condition:.3g}; "
+        f"physically {word} (links: smallest scaled eigenvalue {certificate.smallest:.3g}; above "
+        "0: a body that can exist)\n"
         f"inertia matrix: {certificate.statement}\ntotal mass: {certificate.mass_statement}"
     )
     click.echo(plain(text))

@@ -1,8 +1,8 @@
 """The command line: one verb for each stage of the pipeline.
 
-`VERBS` lists them; each has its options, its help and what it does in a file of this folder. A file is
-imported when its verb runs, so that `minidyn --help` answers at once. Errors of the library are one line on stderr,
-never a traceback.
+`VERBS` lists them; each has its options, its help and what it does in a file of this folder. A file
+is imported when its verb runs, so that `minidyn --help` answers at once. Errors of the library are
+one line on stderr, never a traceback.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from minidyn import __version__
+from minidyn.app.cli.options import joined_numbers
 from minidyn.errors import MinidynError, Unforeseen, details_of, near_names
 from minidyn.text import plain
 
@@ -59,7 +60,10 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "completion": ("study", "Print the completion script of a shell."),
     },
 }
-"""The verbs in the order of the pipeline: the file of this folder that holds each, and its line in `minidyn --help`."""
+"""The verbs in the order of the pipeline.
+
+The file of this folder that holds each, and its line in `minidyn --help`.
+"""
 
 
 class Exit(IntEnum):
@@ -69,8 +73,14 @@ class Exit(IntEnum):
 
     DONE = 0, "done"
     UNEXPECTED = 1, "unexpected error, a fault of minidyn (MINIDYN_DEBUG=1 shows the traceback)"
-    WRONG_INPUT = 2, "wrong usage, a file that cannot be read or written, or data that do not allow what was asked"
-    RULE_NOT_MET = 3, "a rule of the verdict is not met (asked for by --require pass)"
+    WRONG_INPUT = (
+        2,
+        (
+            "wrong usage, a file that cannot be read or written, or data that do not allow what "
+            "was asked"
+        ),
+    )
+    RULE_NOT_MET = 3, "the verdict is not good: an error or a warning (asked for by --require pass)"
     SKIPPED = 4, "done, but files that cannot be read were left out, as asked"
     INTERRUPTED = 130, "interrupted (Ctrl-C); results are whole or absent"
 
@@ -83,7 +93,9 @@ class Exit(IntEnum):
 
 
 class _Group(click.Group):
-    """A group whose verbs are imported when they are asked for and may raise the library's errors."""
+    """A group whose verbs are imported when they are asked for and may raise the library's
+    errors.
+    """
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -91,9 +103,13 @@ class _Group(click.Group):
         except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
             raise  # click knows what to do, also where the reader of a pipe has gone
         except MinidynError as error:
-            _fail(str(error), Exit.UNEXPECTED if isinstance(error, Unforeseen) else Exit.WRONG_INPUT)
+            _fail(
+                str(error), Exit.UNEXPECTED if isinstance(error, Unforeseen) else Exit.WRONG_INPUT
+            )
         except KeyboardInterrupt:
-            _fail("interrupted; what was finished is kept, nothing is half written", Exit.INTERRUPTED)
+            _fail(
+                "interrupted; what was finished is kept, nothing is half written", Exit.INTERRUPTED
+            )
         except OSError as error:
             place = f"{error.filename}: " if error.filename else ""
             _fail(f"{place}{error.strerror or error}", Exit.WRONG_INPUT)
@@ -105,15 +121,21 @@ class _Group(click.Group):
 
     def get_command(self, ctx: click.Context | None, cmd_name: str) -> click.Command | None:
         found = next((verbs[cmd_name][0] for verbs in VERBS.values() if cmd_name in verbs), None)
-        return None if found is None else getattr(import_module(f"minidyn.app.cli.{found}"), cmd_name.replace("-", "_"))
+        return (
+            None
+            if found is None
+            else getattr(import_module(f"minidyn.app.cli.{found}"), cmd_name.replace("-", "_"))
+        )
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         names = self.list_commands(ctx)
         if args and args[0] not in names and not args[0].startswith("-"):
-            raise click.UsageError(f"unknown verb {args[0]!r}{near_names(args[0], names, len(names))}", ctx)
-        return super().resolve_command(ctx, args)
+            raise click.UsageError(
+                f"unknown verb {args[0]!r}{near_names(args[0], names, len(names))}", ctx
+            )
+        return super().resolve_command(ctx, joined_numbers(args))
 
     def list_commands(self, ctx: click.Context | None) -> list[str]:
         return [name for verbs in VERBS.values() for name in verbs]
@@ -131,13 +153,16 @@ def _fail(message: str, code: Exit) -> None:
     sys.exit(code)
 
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.option("-q", "--quiet", is_flag=True, help="No progress on stderr.")
 @click.version_option(__version__, prog_name="minidyn")
 def main(quiet: bool) -> None:
     """True dynamic models of robot arms: base parameters, dynamics, experiments, identification.
 
-    ROBOT is a built-in name (minidyn robots) or a file: URDF, MJCF or TOML. Results go to stdout, progress to stderr.
+    ROBOT is a built-in name (minidyn robots) or a file: URDF, MJCF or TOML. Results go to stdout,
+    progress to stderr.
 
     Example: minidyn base puma560
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Mapping
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,25 +21,40 @@ from minidyn.text import plain
 Files = tuple[str, ...]
 F = TypeVar("F", bound=Callable[..., object])
 if TYPE_CHECKING:
+    from minidyn.model.robot import Robot
+
     _Word = click.ParamType[str]
 else:  # generic only since click 8.4
     _Word = click.ParamType
 
 
 class OneOf(_Word):
-    """A word whose meaning the library checks; the shell completes it from a list that is fetched when asked."""
+    """A word whose meaning the library checks.
 
-    def __init__(self, words: Callable[[], Iterable[str]], name: str = "word", files: bool = False) -> None:
+    The shell completes it from a list that is fetched when asked.
+    """
+
+    def __init__(
+        self, words: Callable[[], Iterable[str]], name: str = "word", files: bool = False
+    ) -> None:
         self._words, self.name, self._files = words, name, files
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
         """Return the words that begin so, and ask the shell for files where they are taken, too."""
         files = [CompletionItem(incomplete, type="file")] if self._files else []
-        return [*(CompletionItem(word) for word in self._words() if word.startswith(incomplete)), *files]
+        return [
+            *(CompletionItem(word) for word in self._words() if word.startswith(incomplete)),
+            *files,
+        ]
 
 
 class Gain(click.ParamType):  # type: ignore[type-arg]
-    """A number, one for each joint (20,20,10), or the rows of a matrix (20,1;1,20); the library checks the rest."""
+    """A number, one for each joint (20,20,10), or the rows of a matrix (20,1;1,20).
+
+    The library checks the rest.
+    """
 
     name = "gain"
 
@@ -45,7 +63,10 @@ class Gain(click.ParamType):  # type: ignore[type-arg]
         try:
             rows = [[float(word) for word in row.split(",")] for row in str(value).split(";")]
         except ValueError:
-            self.fail(f"{value!r}: expected a number, numbers with commas, or rows of a matrix with semicolons")
+            self.fail(
+                f"{value!r}: expected a number, numbers with commas, or rows of a matrix with "
+                "semicolons"
+            )
         return rows if len(rows) > 1 else rows[0] if len(rows[0]) > 1 else rows[0][0]
 
 
@@ -56,28 +77,172 @@ def _robots() -> tuple[str, ...]:
 
 
 ROBOT = OneOf(_robots, "robot", files=True)  # a built-in name or a file
-robot_argument = click.argument("robot", type=ROBOT)
+
+
+class Three(click.ParamType):  # type: ignore[type-arg]
+    """Three numbers with commas; with `degrees`, "90deg" is an angle in degrees."""
+
+    def __init__(self, name: str, degrees: bool = False) -> None:
+        self.name, self._degrees = name, degrees
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a tuple of three numbers."""
+        words = str(value).split(",")
+        number = angle if self._degrees else float
+        try:
+            numbers = tuple(number(word.strip()) for word in words)
+        except ValueError:
+            numbers = ()
+        if len(numbers) != 3:
+            self.fail(f"{value!r}: expected {self.name}, three numbers with commas")
+        return numbers
+
+
+def angle(word: str) -> float:
+    """Return a number, or radians of one in degrees: "90deg"."""
+    return math.radians(float(word[:-3])) if word.endswith("deg") else float(word)
+
+
+def joined_numbers(words: Sequence[str]) -> list[str]:
+    """Return the words of a command line with "--gravity 0 0 9.81" as "--gravity 0,0,9.81"."""
+    made: list[str] = []
+    for word in words:
+        after = len(made) > 1 and made[-2] in ("--gravity", "--mount") and made[-1].count(",") < 2
+        if after and _NUMBER.fullmatch(word):
+            made[-1] += f",{word}"
+        else:
+            made.append(word)
+    return made
+
+
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?(deg)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class RobotSource:
+    """A robot as the command line names it."""
+
+    name: str  # built-in name or file
+    changes: Mapping[str, Any] = field(default_factory=dict)  # options of `md.load` that were given
+
+    def load(self) -> Robot:
+        """Return the robot."""
+        from minidyn.formats.load import load
+
+        return load(self.name, **self.changes)
+
+
+def _locks(context: click.Context, parameter: click.Parameter, words: Files) -> Any:
+    """Return joints to lock as `md.load` takes them from NAME or NAME=VALUE; None: not given."""
+    made: dict[str, float | None] = {}
+    for word in words:
+        name, equals, value = word.rpartition("=") if "=" in word else (word, "", "")
+        try:
+            made[name] = angle(value) if equals else None
+        except ValueError:
+            raise click.BadParameter(
+                f"{word!r}: expected NAME or NAME=VALUE, such as finger_left=0.02 or wrist=90deg"
+            ) from None
+    return made or None
+
+
+_CHANGES = (
+    click.option(
+        "--gravity",
+        type=Three("x,y,z"),
+        metavar="X,Y,Z",
+        help="Another gravity in the world frame, m/s².",
+    ),
+    click.option(
+        "--mount",
+        type=Three("roll,pitch,yaw", degrees=True),
+        metavar="R,P,Y",
+        help="Roll, pitch, yaw by which the base is turned in the world, rad, or as in 180deg,0,0.",
+    ),
+    click.option(
+        "--lock",
+        multiple=True,
+        callback=_locks,
+        metavar="NAME[=VALUE]",
+        help=(
+            "A joint that does not move, or a pattern, at VALUE (rad, m, 90deg; default: 0, or the "
+            "middle of its limits); repeat."
+        ),
+    ),
+    click.option(
+        "--keep-joints",
+        multiple=True,
+        callback=lambda context, parameter, words: list(words) or None,
+        metavar="NAME",
+        help="A joint that moves, or a pattern such as 'arm_*'; the others are locked; repeat.",
+    ),
+)
+
+
+def _with_changes(command: F) -> F:
+    """Add the options that change a robot; the verb gets `robot` as a RobotSource, or None."""
+
+    @wraps(command)
+    def run(*args: Any, robot: str | None, **more: Any) -> Any:
+        changes = given({name: more.pop(name) for name in _ROBOT_OPTIONS})
+        if robot is None and changes:
+            option = next(iter(changes)).replace("_", "-")
+            raise click.UsageError(f"--{option} goes with --robot ROBOT")
+        return command(*args, robot=None if robot is None else RobotSource(robot, changes), **more)
+
+    made: Any = run
+    for option in reversed(_CHANGES):
+        made = option(made)
+    return made  # type: ignore[no-any-return]
+
+
+_ROBOT_OPTIONS = ("gravity", "mount", "lock", "keep_joints")
+
+
+def robot_argument(command: F) -> F:
+    """Add the argument ROBOT and what may be changed about it; the verb gets a RobotSource."""
+    return click.argument("robot", type=ROBOT)(_with_changes(command))
+
+
+def robot_option(help: str) -> Callable[[F], F]:
+    """Return the option --robot with what may be changed about it."""
+
+    def decorate(command: F) -> F:
+        return click.option("--robot", type=ROBOT, help=help)(_with_changes(command))
+
+    return decorate
+
+
 logs_argument = click.argument("logs", nargs=-1, required=True, type=click.Path())
 estimate_argument = click.argument("estimate", type=click.Path())
 json_option = click.option("--json", "as_json", is_flag=True, help="Print machine-readable JSON.")
 require_option = click.option(
-    "--require", type=click.Choice(["pass"]), help="Exit with code 3 unless every rule of the verdict is met."
+    "--require",
+    type=click.Choice(["pass"]),
+    help="Exit with code 3 unless the verdict is good: no error, no warning.",
 )
 validate_option = click.option(
-    "--validate", "test", multiple=True, type=click.Path(), help="A log that is not fitted, to test on; repeat."
+    "--validate",
+    "test",
+    multiple=True,
+    type=click.Path(),
+    help="A log that is not fitted, to test on; repeat.",
 )
 
 
 def option_of(function: str, *names: str, **settings: Any) -> Callable[[F], F]:
-    """Return an option, named as for click, that sets a keyword of a library function; help shows its default.
+    """Return an option, named as for click, that sets a keyword of a library function.
 
-    Where the option is not given, the function's default counts. The function is named as in "simulation.simulate:
-    simulate": help and completion answer at once because the library's text is read, not imported.
+    Help shows its default. Where the option is not given, the function's default counts. The
+    function is named as in "simulation.simulate: simulate": help and completion answer at once
+    because the library's text is read, not imported.
     """
     option = click.Option(list(names), **settings)
     default = default_of(function, str(option.name))
     shown = ("no", "yes")[default] if isinstance(default, bool) else str(default)
-    return click.option(*names, default=None, show_default=default not in (None, ()) and shown, **settings)
+    return click.option(
+        *names, default=None, show_default=default not in (None, ()) and shown, **settings
+    )
 
 
 @cache
@@ -89,27 +254,43 @@ def _source(module: str) -> list[ast.stmt]:
 def default_of(function: str, keyword: str) -> Any:
     """Return the default of a keyword of a function "module:name" as its source has it."""
     module, _, name = function.partition(":")
-    found = next(node.args for node in _source(module) if isinstance(node, ast.FunctionDef) and node.name == name)
+    found = next(
+        node.args
+        for node in _source(module)
+        if isinstance(node, ast.FunctionDef) and node.name == name
+    )
     names, values = (*found.args, *found.kwonlyargs), (*found.defaults, *found.kw_defaults)
     value = values[[argument.arg for argument in names].index(keyword) - len(names)]
     return constant(module, value.id) if isinstance(value, ast.Name) else value and _plain(value)
 
 
 def constant(module: str, name: str) -> Any:
-    """Return a constant of a module as its source has it: a plain value, or a table with its values' descriptions."""
+    """Return a constant of a module as its source has it.
+
+    A plain value, or a table with its values' descriptions.
+    """
     for node in _source(module):
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         if any(isinstance(target, ast.Name) and target.id == name for target in targets):
             return _plain(node.value)  # type: ignore[attr-defined]
+        if isinstance(node, ast.ImportFrom) and any(name == each.name for each in node.names):
+            return constant(str(node.module).removeprefix("minidyn."), name)
     raise KeyError(f"{module}: {name}")
 
 
 def _plain(node: ast.expr) -> Any:
-    """Return a plain value, None where there is none; of a call what is given first, of a table all keys."""
+    """Return a plain value, None where there is none.
+
+    Of a call what is given first, of a table all keys.
+    """
     if isinstance(node, ast.Call):
         return _plain(node.args[0])
     if isinstance(node, ast.Dict):
-        return {_plain(key): _plain(value) for key, value in zip(node.keys, node.values) if key is not None}
+        return {
+            _plain(key): _plain(value)
+            for key, value in zip(node.keys, node.values)
+            if key is not None
+        }
     try:
         return ast.literal_eval(node)
     except ValueError:
@@ -123,11 +304,15 @@ def given(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def output_option(default: str, what: str = "Folder to write into.") -> Callable[[F], F]:
     """Return the option --output."""
-    return click.option("--output", type=click.Path(), default=default, show_default=True, help=what)
+    return click.option(
+        "--output", type=click.Path(), default=default, show_default=True, help=what
+    )
 
 
-def limits_of(words: tuple[str, ...]) -> dict[str, Any] | None:
-    """Return limits as `md.excite` takes them from "velocity=1.0", "velocity=1,1,2" or "velocity.elbow=0.5"."""
+def limits_of(file: str | None, words: tuple[str, ...]) -> list[Any] | None:
+    """Return limits as `md.excite` takes them: a file, and "velocity=1.0", "velocity=1,1,2" or
+    "velocity.elbow=0.5".
+    """
     found: dict[str, Any] = {}
     for word in words:
         key, equals, value = word.partition("=")
@@ -137,21 +322,30 @@ def limits_of(words: tuple[str, ...]) -> dict[str, Any] | None:
         except ValueError:
             numbers = []
         if not equals or not numbers or (joint and len(numbers) > 1):
-            text = f"--limit {plain(word)}: expected velocity=1.0, velocity=1,1,2 or velocity.elbow=0.5"
+            text = (
+                f"--limit {plain(word)}: expected velocity=1.0, velocity=1,1,2 or "
+                "velocity.elbow=0.5"
+            )
             raise MinidynError(text)
         if joint:
             found.setdefault(kind, {})
             if not isinstance(found[kind], dict):
-                raise MinidynError(f"--limit {plain(kind)}: give it for all joints or joint by joint, not both")
+                raise MinidynError(
+                    f"--limit {plain(kind)}: give it for all joints or joint by joint, not both"
+                )
             found[kind][joint] = numbers[0]
         else:
             found[kind] = numbers if len(numbers) > 1 else numbers[0]
-    return found or None
+    return [one for one in (file, found) if one] or None
 
 
 _MOTIONS = constant("excitation.robot_files", "FORMATS")
 format_option = click.option(
-    "--format", "formats", multiple=True, type=OneOf(lambda: _MOTIONS), help=f"{', '.join(_MOTIONS)}; repeat."
+    "--format",
+    "formats",
+    multiple=True,
+    type=OneOf(lambda: _MOTIONS),
+    help=f"{', '.join(_MOTIONS)}; repeat.",
 )
 """Formats of files that a robot runs."""
 
@@ -161,7 +355,10 @@ def _pose(context: click.Context, parameter: click.Parameter, value: Any) -> Any
 
 
 home_option = click.option(
-    "--home", type=Gain(), callback=_pose, help="Pose from which the files begin and to which they return."
+    "--home",
+    type=Gain(),
+    callback=_pose,
+    help="Pose from which the files begin and to which they return.",
 )
 """Where the robot is before and after."""
 
@@ -171,14 +368,40 @@ def kept_options(function: str) -> Callable[[F], F]:
 
     def decorate(command: F) -> F:
         for option in (
-            click.option("--obstacles", type=click.Path(), help="TOML file with tables [[obstacle]] (excitation.md)."),
-            option_of(function, "--clearance", type=float, help="Least distance of links, and from obstacles, m."),
-            option_of(function, "--torque-share", type=float, help="Share of the effort limits that may be used."),
+            click.option(
+                "--obstacles",
+                type=click.Path(),
+                help="TOML file with tables [[obstacle]] (excitation.md).",
+            ),
+            option_of(
+                function,
+                "--floor/--no-floor",
+                help="Keep away from a floor through the lowest point of the base.",
+            ),
+            option_of(
+                function,
+                "--clearance",
+                type=float,
+                help="Least distance of links, and from obstacles, m.",
+            ),
+            option_of(
+                function,
+                "--torque-share",
+                type=float,
+                help="Share of the effort limits that may be used.",
+            ),
             click.option(
                 "--limit",
                 "limits",
                 multiple=True,
                 help="velocity=1.0, velocity=1,1,2 or velocity.elbow=0.5; repeat.",
+            ),
+            click.option(
+                "--limits",
+                "limits_file",
+                metavar="FILE",
+                type=click.Path(),
+                help="TOML file with limits beside those of the robot's file (excitation.md).",
             ),
         ):
             command = option(command)
@@ -188,12 +411,17 @@ def kept_options(function: str) -> Callable[[F], F]:
 
 
 def _units(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
-    """Return units as `md.read_recording` takes them: a word, a list of words, or {signal or joint: word}."""
+    """Return units as `md.read_recording` takes them.
+
+    A word, a list of words, or {signal or joint: word}.
+    """
     words = [word.strip() for word in (value or "").split(",") if word.strip()]
     if any("=" in word for word in words):
         pairs = [word.partition("=") for word in words]
         if not all(unit and name for name, _, unit in pairs):
-            raise click.BadParameter(f"expected one unit, or units as in q=deg,tau=mA; got {value!r}")
+            raise click.BadParameter(
+                f"expected one unit, or units as in q=deg,tau=mA; got {value!r}"
+            )
         return {name.strip(): unit.strip() for name, _, unit in pairs}
     return None if not words else words[0] if len(words) == 1 else words
 
@@ -202,22 +430,49 @@ def _known_torque(context: click.Context, parameter: click.Parameter, value: str
     """Return columns as `md.read_recording` takes them: a pattern, a list, or {joint: column}."""
     words = [word.strip() for word in (value or "").split(",") if word.strip()]
     if words and all("=" in word for word in words):
-        return {joint.strip(): column.strip() for joint, _, column in (word.partition("=") for word in words)}
+        return {
+            joint.strip(): column.strip()
+            for joint, _, column in (word.partition("=") for word in words)
+        }
     return None if not words else words[0] if len(words) == 1 else words
 
 
-def inputs(*names: str | None) -> list[str]:
-    """Return the files that a verb reads, those beside robot files among them: outputs must not replace them."""
+def _per_joint(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+    """Return a number, a list of one for each joint, or {joint: number}; None: not given."""
+    words = [word.strip() for word in (value or "").split(",") if word.strip()]
+    try:
+        if words and all("=" in word for word in words):
+            pairs = (word.rpartition("=") for word in words)
+            return {name.strip(): float(number) for name, _, number in pairs}
+        numbers = [float(word) for word in words]
+    except ValueError:
+        raise click.BadParameter(
+            f"expected a number, one for each joint with commas, or joint=number; got {value!r}"
+        ) from None
+    return None if not numbers else numbers[0] if len(numbers) == 1 else numbers
+
+
+def inputs(*sources: str | RobotSource | None) -> list[str]:
+    """Return the files that a verb reads, those beside robot files among them.
+
+    Outputs must not replace them.
+    """
     from minidyn.formats.side_file import SIDE  # not every verb writes
 
+    names = (one.name if isinstance(one, RobotSource) else one for one in sources)
     return [file for name in names if name for file in (name, name + SIDE)]
 
 
 def engine_options(command: F) -> F:
-    """Add the options that say who reads logs on disk; the verb gets `executor` and `on_error`, None: not given."""
+    """Add the options that say who reads logs on disk.
+
+    The verb gets `executor` and `on_error`, None: not given.
+    """
 
     @wraps(command)
-    def run(*args: Any, workers: int | None, scheduler: str | None, dask: str | None, **more: Any) -> Any:
+    def run(
+        *args: Any, workers: int | None, scheduler: str | None, dask: str | None, **more: Any
+    ) -> Any:
         if workers is None and scheduler is None and dask is None:
             return command(*args, executor=None, **more)
         from minidyn.recording.engine import executor_of  # only where it is asked for
@@ -233,9 +488,21 @@ def engine_options(command: F) -> F:
             type=OneOf(lambda: constant("recording.lazy", "ON_ERROR")),
             help="stop, or skip: files that cannot be read are left out and named; exit code 4.",
         ),
-        click.option("--dask", type=OneOf(lambda: ("local",)), help="local: start a Dask cluster on this machine."),
-        click.option("--scheduler", metavar="ADDRESS", help="Dask scheduler whose workers read the logs: tcp://..."),
-        click.option("--workers", type=click.IntRange(min=1), help="Processes of this machine that read the logs."),
+        click.option(
+            "--dask",
+            type=OneOf(lambda: ("local",)),
+            help="local: start a Dask cluster on this machine.",
+        ),
+        click.option(
+            "--scheduler",
+            metavar="ADDRESS",
+            help="Dask scheduler whose workers read the logs: tcp://...",
+        ),
+        click.option(
+            "--workers",
+            type=click.IntRange(min=1),
+            help="Processes of this machine that read the logs.",
+        ),
     ):
         made = option(made)
     return made  # type: ignore[no-any-return]
@@ -243,7 +510,9 @@ def engine_options(command: F) -> F:
 
 def keep_option(function: str, what: str) -> Callable[[F], F]:
     """Return the option of a folder in which work stays for the same call again."""
-    return option_of(function, "--keep", type=click.Path(file_okay=False), help=f"Folder for {what}")
+    return option_of(
+        function, "--keep", type=click.Path(file_okay=False), help=f"Folder for {what}"
+    )
 
 
 def read_options(command: F) -> F:
@@ -252,39 +521,68 @@ def read_options(command: F) -> F:
         click.option(
             "--together/--no-together",
             default=None,
-            help="Files are one run side by side, or runs of their own. Default: one where each has other signals.",
+            help=(
+                "Files are one run side by side, or runs of their own. Default: one where each "
+                "has other signals."
+            ),
         ),
         click.option("--topic", help="Topic of a bag. Default: the one with the robot's joints."),
         click.option(
-            "--time-unit", help="Unit of the time column: s, ms, us or ns. Default: from its name or spacing."
+            "--time-unit",
+            help="Unit of the time column: s, ms, us or ns. Default: from its name or spacing.",
         ),
         click.option(
             "--use-ddq",
             is_flag=True,
             default=None,
-            help="Use the accelerations in the logs as they are, and filter nothing. Default: computed from positions.",
+            help=(
+                "Use the accelerations in the logs as they are, and filter nothing. Default: "
+                "computed from positions."
+            ),
         ),
         click.option(
             "--currents-as-torque",
             is_flag=True,
             default=None,
-            help="Take columns named as motor currents, or in A, without drive_gain as they are. Default: refused.",
+            help=(
+                "Take columns named as motor currents, or in A, without drive_gain as they are. "
+                "Default: refused."
+            ),
+        ),
+        click.option(
+            "--drive-gain",
+            callback=_per_joint,
+            help=(
+                "Torque per unit of the torque columns (N m/A for currents): 12.5, one for each "
+                "joint that is logged with commas, or elbow=12.5 for some."
+            ),
         ),
         click.option(
             "--known-torque",
             callback=_known_torque,
-            help="Columns of torques that are known, subtracted before a fit: comp_*, or joint2=comp for some joints.",
+            help=(
+                "Columns of torques that are known, subtracted before a fit: comp_*, or "
+                "joint2=comp for some joints."
+            ),
         ),
-        click.option("--rate", type=float, help="Samples per second; a time column is then not looked at."),
+        click.option(
+            "--rate", type=float, help="Samples per second; a time column is then not looked at."
+        ),
         click.option(
             "--units",
             callback=_units,
-            help="Of positions, speeds and torques: deg, or q=deg,dq=rpm,tau=mNm. Default: SI, or what the names say.",
+            help=(
+                "Of positions, speeds and torques: deg, or q=deg,dq=rpm,tau=mNm. Default: SI, or "
+                "what the names say."
+            ),
         ),
         click.option(
             "--mapping",
             type=click.Path(),
-            help="TOML or study file that says which column is what, in which unit, on which side of the gears.",
+            help=(
+                "TOML or study file that says which column is what, in which unit, on which side "
+                "of the gears."
+            ),
         ),
     ):
         command = option(command)
@@ -296,7 +594,10 @@ def time_option(command: F) -> F:
     return click.option(
         "--time",
         type=OneOf(lambda: constant("recording.prepare.times", "TIMES"), "how"),
-        help="When samples were taken: as stamped (stamps), evenly (even), as positions show (auto, the default).",
+        help=(
+            "When samples were taken: as stamped (stamps), evenly (even), as positions show "
+            "(auto, the default)."
+        ),
     )(command)
 
 
@@ -306,18 +607,31 @@ def log_options(command: F) -> F:
         click.option(
             "--delay",
             type=float,
-            help="Seconds that torques are late against positions; they are moved back. Negative: early.",
+            help=(
+                "Seconds that torques are late against positions; they are moved back. Negative: "
+                "early."
+            ),
         ),
         click.option(
             "--cutoff",
             type=click.FloatRange(min=0.0, min_open=True),
-            help="Of the low-pass for positions and torques, Hz. Default: from the data, or that of the fit.",
+            help=(
+                "Of the low-pass for positions and torques, Hz. Default: from the data, or that "
+                "of the fit."
+            ),
         ),
-        click.option("--lazy/--no-lazy", default=None, help="Leave logs on disk. Default: those above 100 MB."),
+        click.option(
+            "--lazy/--no-lazy",
+            default=None,
+            help="Leave logs on disk. Default: those above 100 MB.",
+        ),
         click.option(
             "--resample",
             type=click.FloatRange(min=0.0, min_open=True),
-            help="Interpolate to so many samples per second. Default: where samples are truly uneven.",
+            help=(
+                "Interpolate to so many samples per second. Default: where samples are truly "
+                "uneven."
+            ),
         ),
         time_option,
     ):

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from minidyn.app.cli.options import (
+    RobotSource,
     format_option,
     given,
     home_option,
@@ -18,7 +19,15 @@ from minidyn.app.cli.options import (
     option_of,
     robot_argument,
 )
-from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, told
+from minidyn.app.cli.text import (
+    print_json,
+    print_notices,
+    print_table,
+    print_ways,
+    progress,
+    safe,
+    told,
+)
 from minidyn.text import plain
 
 PLAN = "excitation.one_joint_plan:one_joint_plan"
@@ -29,23 +38,38 @@ PLAN = "excitation.one_joint_plan:one_joint_plan"
 @option_of(
     PLAN,
     "--friction",
-    help="Friction terms to be shown, in the words of minidyn identify: auto (viscous, coulomb, offset, and then all "
-    "others, too), terms such as viscous,coulomb, none, or own (the terms of the robot's file).",
+    help="Friction terms to be shown, in the words of minidyn identify: auto (viscous, coulomb, "
+    "offset, and then all others, too), terms such as viscous,coulomb, none, or own (the "
+    "terms of the robot's file).",
 )
 @option_of(PLAN, "--rotor-inertia/--no-rotor-inertia", help="Show rotor inertias.")
 @kept_options(PLAN)
-@click.option("--output", type=click.Path(), help="Folder for files that the robot runs. Default: none are written.")
+@option_of(
+    PLAN,
+    "--tolerance",
+    type=float,
+    help="Axes that are special within this, rad and share of the robot's size, are exactly so; 0: "
+    "as written.",
+)
+@click.option(
+    "--output",
+    type=click.Path(),
+    help="Folder for files that the robot runs. Default: none are written.",
+)
 @format_option
 @home_option
 @json_option
 def plan(
-    robot: str,
+    robot: RobotSource,
     friction: str | None,
     rotor_inertia: bool | None,
     limits: tuple[str, ...],
+    limits_file: str | None,
     torque_share: float | None,
     clearance: float | None,
+    floor: bool | None,
     obstacles: str | None,
+    tolerance: float | None,
     output: str | None,
     formats: tuple[str, ...],
     home: Any,
@@ -63,21 +87,30 @@ def plan(
     from minidyn.excitation.clearance import read_obstacles
     from minidyn.excitation.one_joint_plan import one_joint_plan
     from minidyn.files import check_folder
-    from minidyn.formats.load import load
 
     if output is not None:
         check_folder(output)
     elif formats or home is not None:
-        raise MinidynError("--format and --home say how files are written: give their folder with --output")
-    arm = told(load(robot))
+        raise MinidynError(
+            "--format and --home say how files are written: give their folder with --output"
+        )
+    arm = told(robot.load())
     wanted: dict[str, Any] = {"friction": friction_terms(friction), "rotor_inertia": rotor_inertia}
-    wanted |= {"limits": limits_of(limits), "torque_share": torque_share, "clearance": clearance}
+    wanted |= {
+        "limits": limits_of(limits_file, limits),
+        "torque_share": torque_share,
+        "clearance": clearance,
+        "tolerance": tolerance,
+    }
+    wanted["floor"] = floor
     around = None if obstacles is None else read_obstacles(Path(obstacles))
     with progress(f"planning experiments for {arm.name}"):
         made = one_joint_plan(arm, obstacles=around, **given(wanted))
     summary = made.to_json()
     if output is not None:
-        summary = write_motion(made, output, formats, home=home, inputs=inputs(robot, obstacles))
+        summary = write_motion(
+            made, output, formats, home=home, inputs=inputs(robot, limits_file, obstacles)
+        )
     if as_json:
         print_json(summary)
         return
@@ -87,6 +120,8 @@ def plan(
     title = "Solved from the last joint to the first"
     heads = ("torque of", "combinations", "from steps", "condition")
     print_table(title, heads, (map(safe, row) for row in made.system_rows()))
+    click.echo(f"verdict: {made.verdict.headline}")
     print_notices(made.notices)
     if output is not None:
+        print_ways(formats)
         click.echo("written: " + ", ".join(plain(f"{output}/{name}") for name in summary["files"]))

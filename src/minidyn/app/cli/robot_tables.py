@@ -24,7 +24,10 @@ _Part = tuple[str, Iterable[str], Iterable[Iterable[str]], Iterable[int]]
 
 
 def robot_data(robot: Robot) -> dict[str, Any]:
-    """Return everything that describes a robot; `plain_values` makes null of unknown and unlimited values."""
+    """Return everything that describes a robot.
+
+    `plain_values` makes null of unknown and unlimited values.
+    """
     return {
         "name": robot.name,
         "source": robot.source,
@@ -67,19 +70,36 @@ def _joint(robot: Robot, index: int, joint: Joint) -> dict[str, Any]:
         "independent": joint.name in robot.joint_names,
         "placement": joint.placement,
         "axis": None if joint.kind == "fixed" else joint.axis,
-        "mdh": None if row is None or joint.kind == "fixed" else {key: step.value for key, step in row},
-        "steps": {"before": _steps(joint.before), "motion": joint.motion, "direction": joint.direction}
+        "mdh": None
+        if row is None or joint.kind == "fixed"
+        else {key: step.value for key, step in row},
+        "steps": {
+            "before": _steps(joint.before),
+            "motion": joint.motion,
+            "direction": joint.direction,
+        }
         | {"after": _steps(joint.after)},
         "limits": asdict(joint.limits),
-        "follows": follows and asdict(follows) | {"terms": dict(follows.terms), "formula": follows.formula or None},
-        "drive": {"terms": robot.drive_terms(index), "gear_ratio": drive.gear_ratio, "sign_width": drive.sign_width}
+        "follows": follows
+        and asdict(follows) | {"terms": dict(follows.terms), "formula": follows.formula or None},
+        "drive": {
+            "terms": robot.drive_terms(index),
+            "gear_ratio": drive.gear_ratio,
+            "sign_width": drive.sign_width,
+        }
         | {"coupling": dict(drive.coupling)},
     }
 
 
 def _link(link: Link) -> dict[str, Any]:
     values = {key: getattr(link, key) for key in ("mass", "com", "inertia", "pseudo_inertia")}
-    return {"name": link.name, "joint": link.joint, "merged": link.frames, **values, **asdict(link.realizability)}
+    return {
+        "name": link.name,
+        "joint": link.joint,
+        "merged": link.frames,
+        **values,
+        **asdict(link.realizability),
+    }
 
 
 def _steps(steps: Steps) -> list[dict[str, Any]]:
@@ -93,7 +113,10 @@ def _steps(steps: Steps) -> list[dict[str, Any]]:
 def print_robot(robot: Robot) -> None:
     """Print all tables of a robot."""
     out = console()
-    out.print(f"[bold]{safe(robot.name)}[/bold]: {letters(robot)}, n = {robot.n}, {len(robot.layout)} parameters")
+    out.print(
+        f"[bold]{safe(robot.name)}[/bold]: {letters(robot)}, n = {robot.n}, {len(robot.layout)} "
+        "parameters"
+    )
     if robot.source:
         out.print(f"source: {safe(robot.source)}")
     gravity = ", ".join(plain_number(value) for value in robot.gravity)
@@ -101,7 +124,10 @@ def print_robot(robot: Robot) -> None:
     if robot.base:
         out.print(f"base placed by: {_steps_text(robot.base)}")
     if robot.symbols:
-        out.print("symbols: " + ", ".join(f"{safe(name)} = {plain_number(value)}" for name, value in robot.symbols))
+        out.print(
+            "symbols: "
+            + ", ".join(f"{safe(name)} = {plain_number(value)}" for name, value in robot.symbols)
+        )
     out.print()
     out.print(_tree(robot))
     out.print()
@@ -113,19 +139,35 @@ def print_robot(robot: Robot) -> None:
 
 
 def _parts(robot: Robot) -> Iterator[_Part]:
-    joints = [(str(number), safe(joint.name), joint) for number, joint in enumerate(robot.joints, 1)]
+    joints = [
+        (str(number), safe(joint.name), joint) for number, joint in enumerate(robot.joints, 1)
+    ]
     links = [(str(number), safe(link.name), link) for number, link in enumerate(robot.links, 1)]
     yield _geometry(robot)
     if any(joint.limits != Limits() for joint in robot.joints):
-        values = ((number, name, *map(plain_number, astuple(joint.limits))) for number, name, joint in joints)
+        values = (
+            (number, name, *map(plain_number, astuple(joint.limits)))
+            for number, name, joint in joints
+        )
         columns = ["", "joint", "lower", "upper", "velocity", "effort"]
         yield "Limits (rad or m, per s; N m or N)", columns, values, (0, 2, 3, 4, 5)
-    if any(joint.drive.columns or joint.drive.coupling or joint.drive.gear_ratio != 1.0 for joint in robot.joints):
+    if any(
+        joint.drive.columns or joint.drive.coupling or joint.drive.gear_ratio != 1.0
+        for joint in robot.joints
+    ):
         drives = ((number, name, *_drive(robot, joint)) for number, name, joint in joints)
-        yield "Drives (joint side)", ["", "joint", "terms", "gear ratio", "coupled with"], drives, (0, 3)
+        yield (
+            "Drives (joint side)",
+            ["", "joint", "terms", "gear ratio", "coupled with"],
+            drives,
+            (0, 3),
+        )
     if robot.parameters_known:
         title = "Standard parameters in the link frame, inertia about its origin (kg m², kg m, kg)"
-        tens = ((number, name, *(plain_number(value, 4) for value in link.parameters)) for number, name, link in links)
+        tens = (
+            (number, name, *(plain_number(value, 4) for value in link.parameters))
+            for number, name, link in links
+        )
         yield title, ["", "link", *STANDARD], tens, (0, *range(2, 12))
         found = ((number, name, *_realizable(link)) for number, name, link in links)
         columns = ["", "link", "", "smallest eigenvalue", "why not"]
@@ -134,15 +176,22 @@ def _parts(robot: Robot) -> Iterator[_Part]:
         loops = []
         for loop in robot.loops:
             ends = ((loop.link_a, loop.steps_a), (loop.link_b, loop.steps_b))
-            frames = (f"{safe(robot.link_name(link))} {_steps_text(steps)}".strip() for link, steps in ends)
-            passive = (_passive(robot, name, start) for name, start in zip(loop.passive, loop.start))
+            frames = (
+                f"{safe(robot.link_name(link))} {_steps_text(steps)}".strip()
+                for link, steps in ends
+            )
+            passive = (
+                _passive(robot, name, start) for name, start in zip(loop.passive, loop.start)
+            )
             loops.append((safe(loop.name), loop.kind, *frames, "; ".join(passive)))
         yield "Loops", ("loop", "kind", "frame a", "frame b", "passive joints"), loops, ()
 
 
 def letters(robot: Robot) -> str:
     """Return a letter for each joint: R, P, or F for fixed loads."""
-    return "".join("P" if joint.slides else "F" if joint.kind == "fixed" else "R" for joint in robot.joints)
+    return "".join(
+        "P" if joint.slides else "F" if joint.kind == "fixed" else "R" for joint in robot.joints
+    )
 
 
 def _tree(robot: Robot) -> Tree:
@@ -150,7 +199,10 @@ def _tree(robot: Robot) -> Tree:
     branches: dict[int, Tree] = {-1: root}
     for index, joint in enumerate(robot.joints):
         role = "load" if joint.kind == "fixed" else joint.kind
-        text = f"{safe(robot.link_names[index])}  [dim]({index + 1}: {safe(joint.name)}, {role}{_follow(joint)})[/dim]"
+        text = (
+            f"{safe(robot.link_names[index])}  [dim]({index + 1}: {safe(joint.name)}, "
+            f"{role}{_follow(joint)})[/dim]"
+        )
         branches[index] = branches[joint.parent].add(text)
     for frame in robot.frames:
         branches[frame.link].add(f"{safe(frame.name)}  [dim](fixed)[/dim]")
@@ -170,10 +222,17 @@ def _geometry(robot: Robot) -> _Part:
     lines: list[tuple[str, ...]] = []
     if any(row is None for row in rows):
         for number, joint in enumerate(robot.joints, 1):
-            motion = "" if joint.kind == "fixed" else ("-" if joint.direction < 0 else "") + joint.motion
+            motion = (
+                "" if joint.kind == "fixed" else ("-" if joint.direction < 0 else "") + joint.motion
+            )
             steps = (_steps_text(joint.before), motion, _steps_text(joint.after))
             lines.append((str(number), safe(joint.name), *steps))
-        return "Placements (joint on its parent link)", ("", "joint", "before", "motion", "after"), lines, ()
+        return (
+            "Placements (joint on its parent link)",
+            ("", "joint", "before", "motion", "after"),
+            lines,
+            (),
+        )
     branched = any(joint.parent != index - 1 for index, joint in enumerate(robot.joints))
     keys = [key for key in MDH if branched or key not in ("gamma", "b")]
     for number, (joint, row) in enumerate(zip(robot.joints, rows), 1):
@@ -181,7 +240,14 @@ def _geometry(robot: Robot) -> _Part:
         variable = {"prismatic": "d", "fixed": ""}.get(joint.kind, "theta")
         if variable:
             cells[variable] = f"q{number}" + (f" + {cells[variable]}" if variable in cells else "")
-        lines.append((str(number), safe(joint.name), str(joint.parent + 1), *(cells.get(key, "0") for key in keys)))
+        lines.append(
+            (
+                str(number),
+                safe(joint.name),
+                str(joint.parent + 1),
+                *(cells.get(key, "0") for key in keys),
+            )
+        )
     title = "Modified Denavit-Hartenberg table (degrees, m)"
     return title, ("", "joint", "parent", *keys), lines, (0, *range(2, 9))
 
@@ -200,7 +266,9 @@ def _steps_text(steps: Steps) -> str:
 
 def _drive(robot: Robot, joint: Joint) -> tuple[str, str, str]:
     columns = robot.layout.drives[robot.joint_index(joint.name)]
-    terms = (f"{column.name} = {plain_number(robot.parameters[column.index])}" for column in columns)
+    terms = (
+        f"{column.name} = {plain_number(robot.parameters[column.index])}" for column in columns
+    )
     coupled = (f"{plain_number(value)} {safe(name)}" for name, value in joint.drive.coupling)
     return ", ".join(terms), plain_number(joint.drive.gear_ratio), " + ".join(coupled)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from minidyn.app.cli.options import json_option, robot_argument
+from minidyn.app.cli.options import RobotSource, json_option, robot_argument
 from minidyn.app.cli.text import print_json, print_table, safe
 
 
@@ -36,7 +36,9 @@ def robots(as_json: bool) -> None:
         print_json(data)
         return
     columns = ("name", "joints", "n", "parameters", "what it is")
-    counts = [f"{len(robot.layout)}{'' if robot.parameters_known else ' (unknown)'}" for robot in found]
+    counts = [
+        f"{len(robot.layout)}{'' if robot.parameters_known else ' (unknown)'}" for robot in found
+    ]
     rows = [
         (safe(robot.name), letters(robot), str(robot.n), count, safe(describe(robot.name)))
         for robot, count in zip(found, counts)
@@ -47,16 +49,15 @@ def robots(as_json: bool) -> None:
 @click.command()
 @robot_argument
 @json_option
-def show(robot: str, as_json: bool) -> None:
+def show(robot: RobotSource, as_json: bool) -> None:
     """Show a ROBOT: tree, geometry, limits, parameters, physical consistency.
 
     Example: minidyn show panda
     """
     from minidyn.app.cli.robot_tables import print_robot, robot_data
     from minidyn.arrays import plain_values
-    from minidyn.formats.load import load
 
-    loaded = load(robot)
+    loaded = robot.load()
     if as_json:
         print_json(plain_values(robot_data(loaded), finite=True))
     else:

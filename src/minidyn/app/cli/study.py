@@ -9,15 +9,25 @@ from click.shell_completion import get_completion_class
 
 from minidyn.app.cli.identify import read_logs
 from minidyn.app.cli.options import (
-    ROBOT,
     Files,
+    RobotSource,
     estimate_argument,
     json_option,
     log_options,
     output_option,
     require_option,
+    robot_option,
 )
-from minidyn.app.cli.text import finish, print_json, print_notices, print_table, print_verdict, progress, safe, told
+from minidyn.app.cli.text import (
+    finish,
+    print_json,
+    print_notices,
+    print_table,
+    print_verdict,
+    progress,
+    safe,
+    told,
+)
 from minidyn.notices import Notice
 from minidyn.text import plain
 
@@ -31,9 +41,15 @@ if TYPE_CHECKING:
 @estimate_argument
 @click.argument("logs", nargs=-1, type=click.Path())
 @output_option("report.html", "HTML file to write.")
-@click.option("--fit", multiple=True, type=click.Path(), help="A log the estimate was fitted to; repeat.")
+@click.option(
+    "--fit", multiple=True, type=click.Path(), help="A log the estimate was fitted to; repeat."
+)
 @click.option("--title", help="Heading. Default: the robot's name.")
-@click.option("--contacts", is_flag=True, help="Also the least forces that a momentum observer finds, link by link.")
+@click.option(
+    "--contacts",
+    is_flag=True,
+    help="Also the least forces that a momentum observer finds, link by link.",
+)
 @log_options
 @require_option
 @json_option
@@ -48,9 +64,10 @@ def report(
     as_json: bool,
     **reading: Any,
 ) -> None:
-    """Write a report on a saved ESTIMATE (estimate.json): one HTML file, tested on LOGS it was not fitted to.
+    """Write a report on a saved ESTIMATE (estimate.json).
 
-    Example: minidyn report out/estimate.json other.db3 --fit run.db3 --output report.html
+    One HTML file, tested on LOGS it was not fitted to. Example: minidyn report out/estimate.json
+    other.db3 --fit run.db3 --output report.html
     """
     from minidyn.app.job import FIT, Job, fitted_data
     from minidyn.app.report.facts import Facts, places_of
@@ -61,12 +78,23 @@ def report(
     model = told(load_estimate(estimate))
     job = Job.of_files(model.robot, fit, logs, **reading)
     read_logs(job)
-    details = {"estimate file": estimate, "logs": ", ".join(logs) or "none", "fitted logs": ", ".join(fit)}
+    details = {
+        "estimate file": estimate,
+        "logs": ", ".join(logs) or "none",
+        "fitted logs": ", ".join(fit),
+    }
     with progress("writing the report"):
         found = job.validate(model, fit=bool(fit))
         fitted = found.pop(FIT, None)
         places = places_of(model, estimate, fit, reading)
-        facts = Facts(model, found, fitted, details=details, places=places, observer=_observer(model, contacts))
+        facts = Facts(
+            model,
+            found,
+            fitted,
+            details=details,
+            places=places,
+            observer=_observer(model, contacts),
+        )
         write_page(facts, page, title)
     verdict = facts.verdict.to_json()
     if as_json:
@@ -88,26 +116,45 @@ def _observer(model: Estimate, wanted: bool) -> Observer | None:
 
 @click.command()
 @click.argument("study", type=click.Path())
-@click.option("--step", "only", multiple=True, help="Run this step and those it needs; repeat. Default: all.")
-@click.option("--force", is_flag=True, help="Run steps although nothing has changed.")
+@click.option(
+    "--step", "only", multiple=True, help="Run this step and those it needs; repeat. Default: all."
+)
+@click.option("--rerun", is_flag=True, help="Run steps again although nothing has changed.")
 @click.option("--dry-run", "dry", is_flag=True, help="Run nothing; show what would be.")
-@click.option("--init", is_flag=True, help="Write STUDY to begin with, for --robot and --log, instead of running it.")
-@click.option("--robot", type=ROBOT, help="With --init: built-in name or file.")
-@click.option("--log", "logs", multiple=True, type=click.Path(), help="With --init: a log; repeat. None: simulated.")
+@click.option(
+    "--init",
+    is_flag=True,
+    help="Write STUDY to begin with, for --robot and --log, instead of running it.",
+)
+@robot_option("With --init: built-in name or file.")
+@click.option(
+    "--log",
+    "logs",
+    multiple=True,
+    type=click.Path(),
+    help="With --init: a log; repeat. None: simulated.",
+)
 @click.option(
     "--validate",
     "test",
     multiple=True,
     type=click.Path(),
-    help="With --init: a log that is not fitted, to test on; repeat. None: the last log, or the end of a single one.",
+    help=(
+        "With --init: a log that is not fitted, to test on; repeat. None: the last log, or the "
+        "end of a single one."
+    ),
 )
-@click.option("--mapping", type=click.Path(), help="With --init: TOML file that says how columns of logs are read.")
+@click.option(
+    "--mapping",
+    type=click.Path(),
+    help="With --init: TOML file that says how columns of logs are read.",
+)
 @require_option
 @json_option
 def run(
     study: str,
     init: bool,
-    robot: str | None,
+    robot: RobotSource | None,
     logs: Files,
     test: Files,
     mapping: str | None,
@@ -117,7 +164,8 @@ def run(
 ) -> None:
     """Run a STUDY file: a whole job as TOML, resumed where it stopped.
 
-    Steps whose inputs have not changed are skipped; each result lies beside a record of settings, versions and hashes.
+    Steps whose inputs have not changed are skipped; each result lies beside a record of settings,
+    versions and hashes.
 
     Example: minidyn run study.toml
 
@@ -127,10 +175,12 @@ def run(
         if robot is None:
             raise click.UsageError("--init needs --robot ROBOT")
         if not logs and (test or mapping):
-            raise click.UsageError("--validate and --mapping need --log LOG, the log that is fitted")
+            raise click.UsageError(
+                "--validate and --mapping need --log LOG, the log that is fitted"
+            )
         from minidyn.app.study.start import write_starter
 
-        words = write_starter(study, robot, logs, test, mapping)
+        words = write_starter(study, robot.name, logs, test, mapping, robot.changes)
         if as_json:
             print_json({"files": [study]})
         else:
@@ -138,22 +188,37 @@ def run(
             click.echo(f"read it, change it, then: minidyn run {plain(study)}")
         return None
     if robot is not None or logs or test or mapping:
-        raise click.UsageError("--robot, --log, --validate and --mapping go with --init; a study file names its own")
+        raise click.UsageError(
+            "--robot and its options, --log, --validate and --mapping go with --init; a study "
+            "file names its own"
+        )
     from minidyn.app.study.run import run_study
 
     result = run_study(study, around=lambda name: progress(f"step {name}"), **options)
     told(result.robot)
     if as_json:
         steps = [
-            {"step": step.name, "state": step.state, "seconds": step.seconds, "folder": str(step.folder)}
+            {
+                "step": step.name,
+                "state": step.state,
+                "seconds": step.seconds,
+                "folder": str(step.folder),
+            }
             | {"summary": dict(step.summary)}
             for step in result.steps
         ]
-        about = {"study": result.study.name, "output": str(result.study.output), "verdict": result.verdict}
+        about = {
+            "study": result.study.name,
+            "output": str(result.study.output),
+            "verdict": result.verdict,
+        }
         print_json(about | {"steps": steps})
         return finish(result.verdict, require)
     seconds = [f"{step.seconds:.1f}" if step.state == "done" else "" for step in result.steps]
-    rows = [(safe(step.name), step.state, time, safe(_words(step))) for step, time in zip(result.steps, seconds)]
+    rows = [
+        (safe(step.name), step.state, time, safe(_words(step)))
+        for step, time in zip(result.steps, seconds)
+    ]
     title = f"{safe(result.study.name)}: {len(result.steps)} steps"
     print_table(title, ("step", "", "seconds", "result"), rows, right=(2,))
     for step in result.steps:
@@ -162,7 +227,9 @@ def run(
         print_verdict(result.verdict)
     if options["dry"]:
         return finish(result.verdict, require)
-    click.echo(f"results, each with a record of where it came from: {plain(str(result.study.output))}")
+    click.echo(
+        f"results, each with a record of where it came from: {plain(str(result.study.output))}"
+    )
     for step in (step for step in result.steps if step.name == "report"):
         click.echo(f"to read: {plain(str(step.folder / 'report.html'))}")
     return finish(result.verdict, require)
@@ -201,9 +268,15 @@ def _words(step: StepResult) -> str:
             for log, error in value.items():
                 smooth = (step.summary.get("filtered_relative_error") or {}).get(log)
                 more = "" if smooth is None else f" ({100 * smooth:.3g} % low-passed)"
-                known = "not known, the measured torque is zero" if error is None else f"{100 * error:.3g} %{more}"
+                known = (
+                    "not known, the measured torque is zero"
+                    if error is None
+                    else f"{100 * error:.3g} %{more}"
+                )
                 data = (step.summary.get("data") or {}).get(log, "")
-                parts.append(f"error on {log}{f' ({data})' if 'fitted data' in data else ''}: {known}")
+                parts.append(
+                    f"error on {log}{f' ({data})' if 'fitted data' in data else ''}: {known}"
+                )
         elif key == "files" and isinstance(value, list):
             parts.append(", ".join(value))
         elif isinstance(value, float):

@@ -9,7 +9,15 @@ import click
 
 from minidyn.app.cli import options
 from minidyn.app.cli.identify import read_logs
-from minidyn.app.cli.text import finish, print_json, print_table, progress, safe, told
+from minidyn.app.cli.text import (
+    finish,
+    print_json,
+    print_notices,
+    print_table,
+    progress,
+    safe,
+    told,
+)
 from minidyn.text import plain
 
 _OBSERVER = "control.momentum_observer:momentum_observer"
@@ -18,15 +26,44 @@ _OBSERVER = "control.momentum_observer:momentum_observer"
 @click.command()
 @options.estimate_argument
 @options.logs_argument
-@options.option_of(_OBSERVER, "--gain", type=options.Gain(), help="Pole of the observer, 1/s, or one for each joint.")
-@options.option_of(_OBSERVER, "--threshold", type=options.Gain(), help="N m or N. Default: from the estimate.")
+@options.option_of(
+    _OBSERVER,
+    "--gain",
+    type=options.Gain(),
+    help="Pole of the observer, 1/s, or one for each joint.",
+)
+@options.option_of(
+    _OBSERVER, "--threshold", type=options.Gain(), help="N m or N. Default: from the estimate."
+)
 @options.option_of(_OBSERVER, "--false-alarms", type=float, help="That noise may cause in an hour.")
-@options.option_of(_OBSERVER, "--friction-error", type=float, help="Share by which friction may have changed.")
-@options.option_of(_OBSERVER, "--standstill", type=float, help="Speed below which friction has no direction, rad/s.")
-@options.option_of(_OBSERVER, "--speed-noise", type=options.Gain(), help="Standard deviation of speeds, rad/s.")
-@options.option_of(_OBSERVER, "--held/--no-held", help="Whether torques are commands that are held for a period.")
+@options.option_of(
+    _OBSERVER, "--friction-error", type=float, help="Share by which friction may have changed."
+)
+@options.option_of(
+    _OBSERVER,
+    "--standstill",
+    type=float,
+    help="Speed below which friction has no direction, rad/s.",
+)
+@options.option_of(
+    _OBSERVER, "--speed-noise", type=options.Gain(), help="Standard deviation of speeds, rad/s."
+)
+@options.option_of(
+    _OBSERVER, "--held/--no-held", help="Whether torques are commands that are held for a period."
+)
+@options.option_of(
+    _OBSERVER, "--frozen", type=float, help="Seconds that a signal may repeat while a joint moves."
+)
+@options.option_of(
+    _OBSERVER,
+    "--watchdog",
+    type=float,
+    help="Seconds without a usable sample after which nobody watches: an alarm.",
+)
 @click.option("--link", help="Link or frame where forces act. Default: the last link.")
-@click.option("--output", type=click.Path(), help="C file to write: the observer for the robot's controller.")
+@click.option(
+    "--output", type=click.Path(), help="C file to write: the observer for the robot's controller."
+)
 @options.require_option
 @options.log_options
 @options.json_option
@@ -41,7 +78,8 @@ def watch(
 ) -> None:
     """Find contacts in LOGS with a saved ESTIMATE (estimate.json): when, which joints, how hard.
 
-    With --require pass the exit code is 3 where there was a contact.
+    Samples that cannot be true are not used. With --require pass the exit code is 3 where there
+    was a contact, or where nobody watched for longer than the watchdog's time.
 
     Example: minidyn watch out/estimate.json run.csv --output observer.c
     """
@@ -50,7 +88,17 @@ def watch(
     from minidyn.files import check_outputs, write_atomically
     from minidyn.identification.estimate import load_estimate
 
-    words = ("gain", "threshold", "false_alarms", "friction_error", "standstill", "speed_noise", "held")
+    words = (
+        "gain",
+        "threshold",
+        "false_alarms",
+        "friction_error",
+        "standstill",
+        "speed_noise",
+        "held",
+        "frozen",
+        "watchdog",
+    )
     settings = options.given({name: more.pop(name) for name in words})
     if output is not None:
         check_outputs([output], options.inputs(estimate, *logs, more["mapping"]))
@@ -66,9 +114,15 @@ def watch(
     files = [] if output is None else [output]
     if as_json:
         print_json(found.to_json(link) | {"files": files})
-        return finish({"ok": not found.events}, require)
+        return finish({"level": "good" if found.is_silent else "bad"}, require)
     rows = [
-        (f"{event.start:.3f}", f"{event.end:.3f}", safe(", ".join(event.joints)), f"{event.ratio:.2f}", force)
+        (
+            f"{event.start:.3f}",
+            f"{event.end:.3f}",
+            safe(", ".join(event.joints)),
+            f"{event.ratio:.2f}",
+            force,
+        )
         for event in found.events
         for force in [", ".join(f"{value:.3g}" for value in found.force(event, link))]
     ]
@@ -76,7 +130,11 @@ def watch(
         headings = ("from, s", "to, s", "joints", "torque / threshold", "force x, y, z, N")
         print_table(f"{safe(job.robot.name)}: contacts", headings, rows, right=(0, 1, 3))
     least = ", ".join(f"{value:.3g}" for value in found.least_force)
-    click.echo(f"{len(rows)} contacts in {found.seconds:.4g} s; least force that shows, x, y, z: {least} N (median)")
+    click.echo(
+        f"{len(rows)} contacts in {found.seconds:.4g} s; least force that shows, x, y, z: {least} "
+        "N (median)"
+    )
     for name in files:
         click.echo(f"written: {plain(name)}")
-    return finish({"ok": not found.events}, require)
+    print_notices(found.notices)
+    return finish({"level": "good" if found.is_silent else "bad"}, require)

@@ -33,22 +33,33 @@ def comparison_page(found: EstimateComparison) -> str:
     makers = (_summary, _parameters, _links, _friction, _record)
     sections = [section for make in makers if (section := make(found)) is not None]
     name = visible(found.a.robot.name) or "a robot"
-    about = f"{found.a.robot.n} joints · {short(found.names[0], 40)} and {short(found.names[1], 40)}"
+    about = (
+        f"{found.a.robot.n} joints · {short(found.names[0], 40)} and {short(found.names[1], 40)}"
+    )
     return page("comparison of estimates", f"Two models of {name}", about, sections)
 
 
 def _summary(found: EstimateComparison) -> Section:
     different, total = len(found.different), int(sum(np.isfinite(one.apart) for one in found.pairs))
     level = _level(found.relative_difference)
-    words = {"good": "Nearly the same torques", "caution": "Somewhat different torques", "bad": "Different torques"}
-    sign = tag("span", {"good": "✓", "caution": "!", "bad": "✕"}[level], class_="sign", aria_hidden="true")
+    words = {
+        "good": "Nearly the same torques",
+        "caution": "Somewhat different torques",
+        "bad": "Different torques",
+    }
+    sign = tag(
+        "span", {"good": "✓", "caution": "!", "bad": "✕"}[level], class_="sign", aria_hidden="true"
+    )
     text = (
         "On a motion within the joint limits the torques of the two models differ by "
-        f"{percent(found.relative_difference)} (root mean square). {different} of {total} base parameters are more "
-        f"than {found.far:g} standard deviations apart."
+        f"{percent(found.relative_difference)} (root mean square). {different} of {total} base "
+        f"parameters are more than {found.far:g} standard deviations apart."
     )
     head = tag(
-        "div", sign, tag("div", tag("p", words[level], class_="headline"), tag("p", text)), class_=f"verdict {level}"
+        "div",
+        sign,
+        tag("div", tag("p", words[level], class_="headline"), tag("p", text)),
+        class_=f"verdict {level}",
     )
     cards = [
         _card("Condition number", [number(one.condition) for one in (found.a, found.b)], found),
@@ -59,7 +70,10 @@ def _summary(found: EstimateComparison) -> Section:
     note = "difference, a share of the first model's torque (root mean square)"
     shown = figure("Torque of each joint", note, _bars(found), class_="errors")
     return Section(
-        "summary", "Summary", "", (head, tag("div", shown, tag("dl", *cards, class_="cards"), class_="glance"))
+        "summary",
+        "Summary",
+        "",
+        (head, tag("div", shown, tag("dl", *cards, class_="cards"), class_="glance")),
     )
 
 
@@ -96,10 +110,22 @@ def _bars(found: EstimateComparison) -> Html:
         end = float(plot.px(100 * min(error, top))) if np.isfinite(error) else left
         marks.append(tag("text", short(name, 20), x=left - 8, y=y + 19, class_="name end"))
         box = {"x": left, "y": y + 7, "width": max(end - left, 1.0), "height": 15, "rx": 1.5}
-        marks.append(tag("rect", tag("title", f"{name}: {percent(error)}"), **box, class_=f"bar after {level}"))
+        marks.append(
+            tag(
+                "rect",
+                tag("title", f"{name}: {percent(error)}"),
+                **box,
+                class_=f"bar after {level}",
+            )
+        )
         marks.append(tag("text", percent(error), x=end + 5, y=y + 19, class_=f"value {level}"))
     words = ", ".join(f"{name} {percent(error)}" for name, error in found.difference.items())
-    return picture(width, 8 + height + 34, marks, f"Difference of the torques of each joint: {short(words, 600)}")
+    return picture(
+        width,
+        8 + height + 34,
+        marks,
+        f"Difference of the torques of each joint: {short(words, 600)}",
+    )
 
 
 def _parameters(found: EstimateComparison) -> Section:
@@ -126,12 +152,26 @@ def _parameters(found: EstimateComparison) -> Section:
         )
     kinds = {"all": f"All {len(found.pairs)}", "moved": f"Different {len(found.different)}"}
     buttons = [
-        tag("button", words, type="button", data_filter=kind, aria_pressed="true" if kind == "all" else "false")
+        tag(
+            "button",
+            words,
+            type="button",
+            data_filter=kind,
+            aria_pressed="true" if kind == "all" else "false",
+        )
         for kind, words in kinds.items()
     ]
     save = tag("button", "Save as CSV", type="button", data_save="parameters")
     shown = tag("div", *buttons, class_="buttons", role="group", aria_label="Show parameters")
-    columns = ["parameter", one, f"{one}, std", two, f"{two}, std", "standard deviations apart", "unit"]
+    columns = [
+        "parameter",
+        one,
+        f"{one}, std",
+        two,
+        f"{two}, std",
+        "standard deviations apart",
+        "unit",
+    ]
     sheet = [[pair.name, *pair.first, *pair.second, pair.apart, pair.unit] for pair in found.pairs]
     headings = ("parameter", one, two, "unit", "apart, σ", "picture", "")
     content = [
@@ -142,9 +182,9 @@ def _parameters(found: EstimateComparison) -> Section:
     for sentence in found.not_comparable:
         content.append(tag("p", f"{sentence[0].upper()}{sentence[1:]}.", class_="quiet"))
     lead = (
-        "Values with 95 % intervals, the second estimate in the base parameters of the first. Apart: the difference "
-        "over its standard deviation, without what both share (errors of one prior); of logs that share samples it is "
-        "too small."
+        "Values with 95 % intervals, the second estimate in the base parameters of the first. "
+        "Apart: the difference over its standard deviation, without what both share (errors of "
+        "one prior); of logs that share samples it is too small."
     )
     data = {"parameters": {"file": "comparison.csv", "columns": columns, "rows": sheet}}
     return Section("parameters", "Base parameters", lead, tuple(content), data)
@@ -152,9 +192,15 @@ def _parameters(found: EstimateComparison) -> Section:
 
 def _whiskers(pair: Pair) -> Html:
     """Both intervals, one above the other."""
-    sides = [(value, _SIGMAS * std) for value, std in (pair.first, pair.second) if np.isfinite(value + std)]
+    sides = [
+        (value, _SIGMAS * std)
+        for value, std in (pair.first, pair.second)
+        if np.isfinite(value + std)
+    ]
     if not sides:
-        return picture(150, 18, [tag("text", "not determined", class_="tick", x=8, y=13)], pair.name, "spark")
+        return picture(
+            150, 18, [tag("text", "not determined", class_="tick", x=8, y=13)], pair.name, "spark"
+        )
     ends = [0.0, *(value - half for value, half in sides), *(value + half for value, half in sides)]
     low, span = min(ends), (max(ends) - min(ends)) or 1.0
 
@@ -164,7 +210,16 @@ def _whiskers(pair: Pair) -> Html:
     marks = [tag("line", class_="grid zero", x1=x(0.0), x2=x(0.0), y1=2, y2=20)]
     for k, ((value, half), class_) in enumerate(zip(sides, ("", " second"))):
         y = 7 + 8 * k
-        marks.append(tag("line", class_=f"whisker{class_}", x1=x(value - half), x2=x(value + half), y1=y, y2=y))
+        marks.append(
+            tag(
+                "line",
+                class_=f"whisker{class_}",
+                x1=x(value - half),
+                x2=x(value + half),
+                y1=y,
+                y2=y,
+            )
+        )
         marks.append(tag("circle", class_=f"dot{class_}", cx=x(value), cy=y, r=3))
     return picture(150, 22, marks, f"{pair.name} in both estimates", "spark")
 
@@ -172,15 +227,21 @@ def _whiskers(pair: Pair) -> Html:
 def _links(found: EstimateComparison) -> Section:
     origins = [link_origins(one) for one in (found.a, found.b)]
     rows = [
-        (short(one.name, 40), *(before_after(one.after[k], two.after[k], classes=("one", "two")) for k in range(3)))
+        (
+            short(one.name, 40),
+            *(before_after(one.after[k], two.after[k], classes=("one", "two")) for k in range(3)),
+        )
         for one, two in zip(*origins)
     ]
     headings = ("link", "mass, kg", "centre of mass x, y, z, m", "principal inertias, kg·m²")
     lead = (
-        f"Each body in its own frame: {short(found.names[0], 40)} above, {short(found.names[1], 40)} below. "
-        "Links may differ where torques do not: only combinations of them act."
+        f"Each body in its own frame: {short(found.names[0], 40)} above, "
+        f"{short(found.names[1], 40)} below. Links may differ where torques do not: only "
+        "combinations of them act."
     )
-    return Section("links", "Links", lead, (table("Links of both estimates", headings, rows, style="links"),))
+    return Section(
+        "links", "Links", lead, (table("Links of both estimates", headings, rows, style="links"),)
+    )
 
 
 def _friction(found: EstimateComparison) -> Section | None:
@@ -189,15 +250,25 @@ def _friction(found: EstimateComparison) -> Section | None:
         joint = found.a.robot.joints[index]
         speed = joint.limits.velocity
         speeds = curve_speeds(float(speed) if np.isfinite(speed) and speed > 0 else 1.0)
-        curves = [(_curve(one, j, speeds), class_) for one, class_ in ((found.a, "model"), (found.b, "prior"))]
-        shown = [(curve, class_) for curve, class_ in curves if curve is not None and np.abs(curve).max() > 0]
+        curves = [
+            (_curve(one, j, speeds), class_)
+            for one, class_ in ((found.a, "model"), (found.b, "prior"))
+        ]
+        shown = [
+            (curve, class_)
+            for curve, class_ in curves
+            if curve is not None and np.abs(curve).max() > 0
+        ]
         if shown:
             drawn = friction_picture(short(joint.name), torque_unit(joint), speeds, shown, None)
             figures.append(figure(short(joint.name, 60), "", drawn))
     if not figures:
         return None
     keys = legend([("model", short(found.names[0], 40)), ("prior", short(found.names[1], 40))])
-    lead = "Torque over speed of each joint moving alone, at zero position, up to its speed limit (or 1 rad/s, 1 m/s)."
+    lead = (
+        "Torque over speed of each joint moving alone, at zero position, up to its speed limit "
+        "(or 1 rad/s, 1 m/s)."
+    )
     return Section("friction", "Friction", lead, (keys, tag("div", *figures, class_="grid")))
 
 
@@ -213,7 +284,10 @@ def _curve(estimate: Estimate, joint: int, speeds: Array) -> Array | None:
 
 def _record(found: EstimateComparison) -> Section:
     sides = [dict(settings_rows(one)) for one in (found.a, found.b)]
-    rows = [(name, sides[0].get(name, "–"), sides[1].get(name, "–")) for name in dict.fromkeys((*sides[0], *sides[1]))]
+    rows = [
+        (name, sides[0].get(name, "–"), sides[1].get(name, "–"))
+        for name in dict.fromkeys((*sides[0], *sides[1]))
+    ]
     names = (short(name, 40) for name in found.names)
     made = table("Settings of both estimates", ("what", *names), rows, style="record")
     return Section("record", "How they were made", "Settings and preparation.", (made,))

@@ -1,4 +1,6 @@
-"""What a report is about, gathered from results once, and the commands it gives for the reader's own files."""
+"""What a report is about, gathered from results once, and the commands it gives for the reader's
+own files.
+"""
 
 from __future__ import annotations
 
@@ -50,6 +52,7 @@ class Places:
     folder: str = ""  # of estimate.json and robot.toml
     estimate: str = ""  # the file of the estimate, where it is not in the folder
     reading: tuple[str, ...] = ()  # options of the shell with which the logs were read
+    changes: tuple[str, ...] = ()  # options of the shell that changed the robot
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,14 +61,20 @@ class Facts:
 
     estimate: Estimate
     tests: Mapping[str, Validation]  # its errors on test data (runs it was not fitted to), by name
-    fit: Validation | None = None  # its errors on the data it was fitted to; None where they were not given
+    fit: Validation | None = (
+        None  # its errors on the data it was fitted to; None where they were not given
+    )
     # errors on parts of the log that were held out of the fit, one after the other
     cross_validation: CrossValidation | None = None
     plan: Plan | None = None  # experiments with one joint at a time
     one_joint: Estimate | None = None  # what they gave
     case_study: CaseStudy | None = None  # adaptive control with an unknown load
-    details: Mapping[str, Any] = field(default_factory=dict)  # further lines of the record: files, hashes, commands
-    code: bool = True  # whether to count operations and measure the speed of the generated functions
+    details: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # further lines of the record: files, hashes, commands
+    code: bool = (
+        True  # whether to count operations and measure the speed of the generated functions
+    )
     places: Places = Places()
     limits: Limits = field(default_factory=Limits)  # of the verdict
     observer: Observer | None = None  # of contacts
@@ -85,7 +94,10 @@ class Facts:
 
     @property
     def motion(self) -> Recording | None:
-        """The fitted motion with speeds and accelerations, of a log on disk some samples; None: not known."""
+        """The fitted motion with speeds and accelerations, of a log on disk some samples.
+
+        None: not known.
+        """
         return None if self.fit is None else self.fit.motion
 
     @property
@@ -97,12 +109,19 @@ class Facts:
     def verdict(self) -> Verdict:
         """Whether the model may be used."""
         return judge(
-            self.estimate, self.tests, fit=self.fit, cross_validation=self.cross_validation, limits=self.limits
+            self.estimate,
+            self.tests,
+            fit=self.fit,
+            cross_validation=self.cross_validation,
+            limits=self.limits,
         )
 
     @cached_property
     def std_after(self) -> Array | None:
-        """Standard deviations of the base parameters after one more log; None where no motion can be designed."""
+        """Standard deviations of the base parameters after one more log.
+
+        None where no motion can be designed.
+        """
         found = self.estimate
         return std_after(found.robot, found.base, found.covariance, found.sigma, MORE)
 
@@ -121,15 +140,38 @@ _ROBOT = "robot.toml"
 
 
 def options_line(reading: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return options that say how logs are read, by their names in Python, as words of the shell."""
+    """Return options that say how logs are read, by their names in Python, as words of the
+    shell.
+    """
     words: list[str] = []
     for name, value in reading.items():
         option = name.replace("_", "-")
         if isinstance(value, bool):
             words.append(f"--{'' if value else 'no-'}{option}")
         elif value is not None:
-            pairs = [f"{key}={unit}" for key, unit in value.items()] if isinstance(value, Mapping) else value
-            words += [f"--{option}", ",".join(map(str, pairs)) if isinstance(pairs, list | tuple) else str(pairs)]
+            pairs = (
+                [f"{key}={unit}" for key, unit in value.items()]
+                if isinstance(value, Mapping)
+                else value
+            )
+            words += [
+                f"--{option}",
+                ",".join(map(str, pairs)) if isinstance(pairs, list | tuple) else str(pairs),
+            ]
+    return tuple(words)
+
+
+def changes_line(robot: Robot, changes: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+    """Return what was changed about a robot as words of the shell.
+
+    Gravity and mount of options of `md.load`, and the joints that are locked.
+    """
+    words: list[str] = []
+    for name in ("gravity", "mount"):
+        if name in (changes or {}):
+            words += [f"--{name}", ",".join(f"{number!r}" for number in (changes or {})[name])]
+    for joint, position in robot.locked_joints.items():
+        words += ["--lock", f"{joint}={position!r}"]
     return tuple(words)
 
 
@@ -139,31 +181,45 @@ def places_of(
     logs: tuple[str, ...] = (),
     reading: Mapping[str, Any] = MappingProxyType({}),
 ) -> Places:
-    """Return where the files of an estimate are: its own, where it was read from one, and its robot's."""
+    """Return where the files of an estimate are: its own, where it was read from one, and its
+    robot's.
+    """
     described = estimate.base.robot
     known = described.name if described.name in robots() else ""
     robot = described.source if os.path.isfile(described.source) else known  # false for any text
-    folder = "" if path is None or not (Path(path).parent / _ROBOT).is_file() else str(Path(path).parent)
-    return Places(robot, logs, folder, "" if path is None else str(path), options_line(reading))
+    folder = (
+        "" if path is None or not (Path(path).parent / _ROBOT).is_file() else str(Path(path).parent)
+    )
+    return Places(
+        robot,
+        logs,
+        folder,
+        "" if path is None else str(path),
+        options_line(reading),
+        changes_line(described),
+    )
 
 
 def identify_command(facts: Facts, *options: str) -> str:
     """Return how to identify again with other options."""
-    logs = facts.places.logs or ("LOG",)
-    return _line("identify", facts.places.robot or "ROBOT", *logs, *facts.places.reading, *options)
+    places = facts.places
+    words = (*(places.logs or ("LOG",)), *places.changes, *places.reading, *options)
+    return _line("identify", places.robot or "ROBOT", *words)
 
 
 def report_command(facts: Facts) -> str:
     """Return how to test the model on another log."""
     estimate = facts.places.estimate or _inside(facts, "estimate.json") or "estimate.json"
-    return _line("report", estimate, "other-log.csv", *facts.places.reading, "--output", "report.html")
+    return _line(
+        "report", estimate, "other-log.csv", *facts.places.reading, "--output", "report.html"
+    )
 
 
 def excite_command(facts: Facts) -> str:
     """Return how to design the motion that adds most to what is known."""
     estimate = facts.places.estimate or _inside(facts, "estimate.json") or "estimate.json"
     words = ("--duration", f"{MORE:g}", "--after", estimate, "--output", "next-motion")
-    return _line("excite", facts.places.robot or "ROBOT", *words)
+    return _line("excite", facts.places.robot or "ROBOT", *facts.places.changes, *words)
 
 
 def generate_command(facts: Facts) -> str:
@@ -176,7 +232,14 @@ def generate_command(facts: Facts) -> str:
 
 def command_line(text: str) -> Html:
     """Return a command with a button that copies it, where scripts run."""
-    button = tag("button", "Copy", type="button", class_="copy screen-only", hidden=True, aria_label=f"Copy: {text}")
+    button = tag(
+        "button",
+        "Copy",
+        type="button",
+        class_="copy screen-only",
+        hidden=True,
+        aria_label=f"Copy: {text}",
+    )
     return tag("span", tag("code", text), button, class_="command")
 
 
@@ -188,10 +251,13 @@ def _line(*words: str) -> str:
     return visible(shlex.join(["minidyn", *words]))
 
 
-def std_after(robot: Robot, base: BaseMap, covariance: Array, sigma: Array, duration: float) -> Array | None:
-    """Return the standard deviations (b,) after one more log of a plain motion; None where that cannot be said.
+def std_after(
+    robot: Robot, base: BaseMap, covariance: Array, sigma: Array, duration: float
+) -> Array | None:
+    """Return the standard deviations (b,) after one more log of a plain motion.
 
-    The motion is the best of a few random ones within the limits of position and speed.
+    None where that cannot be said. The motion is the best of a few random ones within the limits of
+    position and speed.
 
     Args:
         robot: The robot with its parameters.
@@ -203,12 +269,16 @@ def std_after(robot: Robot, base: BaseMap, covariance: Array, sigma: Array, dura
     follows = any(joint.follows is not None and joint.follows.formula for joint in robot.joints)
     if robot.loops or follows or not np.all(np.isfinite(covariance)) or not np.all(sigma > 0):
         return None
-    filled = base.robot.with_parameters(np.nan_to_num(robot.parameters))  # loads that friction grows with
+    filled = base.robot.with_parameters(
+        np.nan_to_num(robot.parameters)
+    )  # loads that friction grows with
     size = np.sqrt(np.diag(covariance))
     before = np.linalg.pinv(covariance / np.outer(size, size), hermitian=True)
     t, best = (np.arange(_LOG) + 0.5) * _PERIOD / _LOG, None
     for seed in range(_PLAIN):
-        Y = base_regressor(filled, *fourier(filled, seed=seed, period=_PERIOD, speed=_SPEED)(t), base=base)
+        Y = base_regressor(
+            filled, *fourier(filled, seed=seed, period=_PERIOD, speed=_SPEED)(t), base=base
+        )
         W = (Y / sigma[:, None]).reshape(-1, base.rank) * size
         F = before + _RATE * duration / _LOG * (W.T @ W)
         found = np.linalg.slogdet(F)[1]

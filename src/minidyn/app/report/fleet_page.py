@@ -32,7 +32,9 @@ _SIGNS = {"good": "✓", "caution": "!"}
 def write_fleet(fleet: Fleet, target: Path) -> Path:
     """Write the page; return its path."""
     if target.suffix.lower() not in (".html", ".htm"):
-        raise DescriptionError(f"{target}: a report is one HTML file; give a name that ends in .html")
+        raise DescriptionError(
+            f"{target}: a report is one HTML file; give a name that ends in .html"
+        )
     check_outputs([target])
     makers = (_summary, _looks, _causes, _trends, _shared, _robots)
     sections = [section for make in makers if (section := make(fleet)) is not None]
@@ -56,16 +58,26 @@ def _summary(fleet: Fleet) -> Section:
         headline = "Too few robots to compare"
         words = "Three robots are the least that say by how much healthy ones differ."
     else:
-        headline = f"{len(looks)} of {count(len(fleet.robots))} robots to look at" if looks else "All robots are alike"
+        headline = (
+            f"{len(looks)} of {count(len(fleet.robots))} robots to look at"
+            if looks
+            else "All robots are alike"
+        )
         words = (
-            f"A healthy robot is listed with a probability of {percent(fleet.level)}: in this fleet "
-            f"{alarms:.2g} would be, were all healthy."
+            f"A healthy robot is listed with a probability of {percent(fleet.level)}: in this "
+            f"fleet {alarms:.2g} would be, were all healthy."
         )
     if fleet.left_out:
-        words += f" {len(fleet.left_out)} robots were left out: {', '.join(short(one) for one in fleet.left_out)}."
+        words += (
+            f" {len(fleet.left_out)} robots were left out: "
+            f"{', '.join(short(one) for one in fleet.left_out)}."
+        )
     sign = tag("span", _SIGNS[level], class_="sign", aria_hidden="true")
     verdict = tag(
-        "div", sign, tag("div", tag("p", headline, class_="headline"), tag("p", words)), class_=f"verdict {level}"
+        "div",
+        sign,
+        tag("div", tag("p", headline, class_="headline"), tag("p", words)),
+        class_=f"verdict {level}",
     )
     return Section("summary", "Summary", "", (verdict, _map(fleet)))
 
@@ -92,16 +104,29 @@ def _map(fleet: Fleet) -> Html:
         shade = "" if level != "good" or not one.p < nearly else " c4"
         marks.append(tag("rect", tag("title", title), class_=f"bar after {level}{shade}", **box))
         if named:
-            marks.append(tag("text", short(one.name, 15), x=x + (wide - 4) / 2, y=y + 17, class_="value middle"))
+            marks.append(
+                tag(
+                    "text",
+                    short(one.name, 15),
+                    x=x + (wide - 4) / 2,
+                    y=y + 17,
+                    class_="value middle",
+                )
+            )
     rows = -(-len(robots) // across)
-    words = f"Map of {len(robots)} robots; to look at: {short(', '.join(one.name for one in fleet.to_look_at), 600)}"
+    words = (
+        f"Map of {len(robots)} robots; to look at: "
+        f"{short(', '.join(one.name for one in fleet.to_look_at), 600)}"
+    )
     drawn = picture(8 + across * wide, 8 + rows * tall, marks, words)
     keys = [
         ("after good", "like the others"),
         ("after good c4", f"chance below {percent(nearly)}"),
         ("after bad", "differs"),
     ]
-    return figure("Robots", "point at a square for its name and what it differs in", drawn, legend(keys))
+    return figure(
+        "Robots", "point at a square for its name and what it differs in", drawn, legend(keys)
+    )
 
 
 def _looks(fleet: Fleet) -> Section | None:
@@ -112,14 +137,24 @@ def _looks(fleet: Fleet) -> Section | None:
     for one in fleet.to_look_at:
         first = True
         for part in one.deviations:
-            rows.append((visible(one.name) if first else "", part.text, _error(part), _chance(one.p) if first else ""))
+            rows.append(
+                (
+                    visible(one.name) if first else "",
+                    part.text,
+                    _error(part),
+                    _chance(one.p) if first else "",
+                )
+            )
             first = False
     lead = (
-        "Robots that differ from the others by more than healthy robots do, the most certain first, and what explains "
-        "it best. The chance is that of a healthy robot to differ as much."
+        "Robots that differ from the others by more than healthy robots do, the most certain "
+        "first, and what explains it best. The chance is that of a healthy robot to differ as "
+        "much."
     )
     headings = ("robot", "differs in", "± (1 σ)", "chance if healthy")
-    return Section("look", "To look at", lead, (table("Robots to look at", headings, rows, (2, 3)),))
+    return Section(
+        "look", "To look at", lead, (table("Robots to look at", headings, rows, (2, 3)),)
+    )
 
 
 def _error(part: Deviation) -> str:
@@ -136,7 +171,9 @@ def _label(part: Deviation) -> str:
 
 def _causes(fleet: Fleet) -> Section | None:
     """Robots against causes: how far each is from the others."""
-    robots = sorted((one for one in fleet.robots.values() if math.isfinite(one.p)), key=lambda one: one.p)[:_ROWS]
+    robots = sorted(
+        (one for one in fleet.robots.values() if math.isfinite(one.p)), key=lambda one: one.p
+    )[:_ROWS]
     if not robots:
         return None
     left, top, high = 130.0, 110.0, 20.0
@@ -148,22 +185,47 @@ def _causes(fleet: Fleet) -> Section | None:
         marks.append(tag("text", short(_label(part), 18), x=x, y=top - 6, class_="tick", **turned))
     for row, one in enumerate(robots):
         y = top + row * high
-        marks.append(tag("text", short(one.name, 17), tag("title", one.name), x=left - 6, y=y + 14, class_="name end"))
+        marks.append(
+            tag(
+                "text",
+                short(one.name, 17),
+                tag("title", one.name),
+                x=left - 6,
+                y=y + 14,
+                class_="name end",
+            )
+        )
         for k, part in enumerate(one.tests):
             shade = sum(part.p < chance for chance in _SHADES)
             side = "plus" if part.value > 0 else "minus"
-            class_ = f"cell {side} c{shade}" if 0 < shade < len(_SHADES) else f"cell {side}" if shade else "track"
+            class_ = (
+                f"cell {side} c{shade}"
+                if 0 < shade < len(_SHADES)
+                else f"cell {side}"
+                if shade
+                else "track"
+            )
             box = {"x": left + k * wide, "y": y, "width": wide - 1.5, "height": high - 1.5}
             title = f"{one.name}: {part.text} (chance alone {_chance(part.p)})"
             marks.append(tag("rect", tag("title", title), class_=class_, **box))
     size = left + wide * len(robots[0].tests) + 30, top + high * len(robots) + 6
     drawn = picture(*size, marks, "How far robots are from the others, by cause", "chart map")
     lead = (
-        "Each cell is one test of one robot against the others: blue more, orange less than they have, darker the less "
-        f"likely by chance. The {len(robots)} robots that differ most are shown."
+        "Each cell is one test of one robot against the others: blue more, orange less than they "
+        f"have, darker the less likely by chance. The {len(robots)} robots that differ most are "
+        "shown."
     )
-    area = tag("div", drawn, class_="scroll heat", role="region", aria_label="Robots by cause", tabindex="0")
-    return Section("causes", "Robots by cause", lead, (figure("Deviation from the other robots", "", area),))
+    area = tag(
+        "div",
+        drawn,
+        class_="scroll heat",
+        role="region",
+        aria_label="Robots by cause",
+        tabindex="0",
+    )
+    return Section(
+        "causes", "Robots by cause", lead, (figure("Deviation from the other robots", "", area),)
+    )
 
 
 def _trends(fleet: Fleet) -> Section | None:
@@ -180,22 +242,31 @@ def _trends(fleet: Fleet) -> Section | None:
         slope = f"{100 * one.slope[k]:+.2g} ± {100 * one.slope_std[k]:.1g} %"
         rows.append((visible(one.name), visible(joints[k]), slope, _chance(float(one.slope_p[k]))))
     lead = (
-        "Friction torque of each joint by day, over the mean of the fleet, for the robots whose friction changes most "
-        "clearly. The chance is that of such a slope where nothing changes, of one joint alone."
+        "Friction torque of each joint by day, over the mean of the fleet, for the robots whose "
+        "friction changes most clearly. The chance is that of such a slope where nothing changes, "
+        "of one joint alone."
     )
-    listed = table("Slopes", ("robot", "joint", "change a day", "chance if nothing changes"), rows, (2, 3))
+    listed = table(
+        "Slopes", ("robot", "joint", "change a day", "chance if nothing changes"), rows, (2, 3)
+    )
     return Section("trends", "Friction by day", lead, (tag("div", *drawn, class_="grid"), listed))
 
 
 def _days(one: FleetRobot, joints: Sequence[str]) -> Html:
     places = [k for k, date in enumerate(one.dates) if date]
-    days = np.array([datetime.date.fromisoformat(one.dates[k]).toordinal() for k in places], dtype=float)
+    days = np.array(
+        [datetime.date.fromisoformat(one.dates[k]).toordinal() for k in places], dtype=float
+    )
     values = 100 * one.friction[places]
-    plot = Plot(46, 20, 250, 110, Axis(0.0, max(1.0, float(np.ptp(days)))), nice_range(values, 20.0))
+    plot = Plot(
+        46, 20, 250, 110, Axis(0.0, max(1.0, float(np.ptp(days)))), nice_range(values, 20.0)
+    )
     clearest = int(np.nanargmin(one.slope_p))
     marks = [plot.axes(f"days since {one.dates[places[0]]}", "% of the fleet's friction", (4, 3))]
     for k in range(values.shape[1]):
-        marks.append(plot.path(days - days[0], values[:, k], "model" if k == clearest else "measured"))
+        marks.append(
+            plot.path(days - days[0], values[:, k], "model" if k == clearest else "measured")
+        )
     words = f"Friction of {one.name} by day, clearest change at joint {joints[clearest]}"
     drawn = picture(310, 168, marks, words)
     return figure(short(one.name, 30), f"blue: {short(joints[clearest], 24)}", drawn)
@@ -210,12 +281,26 @@ def _shared(fleet: Fleet) -> Section:
         mean = 1.0 if name.startswith("gain ") else float(np.mean(values))
         share = percent(spread / abs(mean)) if mean else "–"
         rows.append(
-            (visible(name), number(mean), number(spread), share, f"{number(values.min())} to {number(values.max())}")
+            (
+                visible(name),
+                number(mean),
+                number(spread),
+                share,
+                f"{number(values.min())} to {number(values.max())}",
+            )
         )
-    lead = "What each robot has of its own: the mean, by how much healthy robots differ (1 σ), and the range of all."
+    lead = (
+        "What each robot has of its own: the mean, by how much healthy robots differ (1 σ), and "
+        "the range of all."
+    )
     headings = ("parameter", "mean", "spread", "of the mean", "all robots")
     listed = table("Spread between robots", headings, rows, (1, 2, 3))
-    return Section("spread", "What differs between robots", lead, (folded(f"Parameters ({len(rows)})", listed),))
+    return Section(
+        "spread",
+        "What differs between robots",
+        lead,
+        (folded(f"Parameters ({len(rows)})", listed),),
+    )
 
 
 def _robots(fleet: Fleet) -> Section:
@@ -230,5 +315,12 @@ def _robots(fleet: Fleet) -> Section:
         )
         for one in fleet.robots.values()
     ]
-    listed = table("All robots", ("robot", "samples", "days", "chance if healthy", "differs in"), rows, (1, 2, 3))
-    return Section("robots", "All robots", "", (folded(f"Robots ({len(rows)})", listed, open_=len(rows) < 20),))
+    listed = table(
+        "All robots",
+        ("robot", "samples", "days", "chance if healthy", "differs in"),
+        rows,
+        (1, 2, 3),
+    )
+    return Section(
+        "robots", "All robots", "", (folded(f"Robots ({len(rows)})", listed, open_=len(rows) < 20),)
+    )

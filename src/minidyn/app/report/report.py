@@ -1,7 +1,8 @@
 """The report: an estimate and its tests as one HTML file.
 
-The file asks nothing of the network, forbids it even, and holds its own style, script and data. A section is a function
-of the facts that returns a Section, or None where it has nothing to show; `SECTIONS` is their order on the page.
+The file asks nothing of the network, forbids it even, and holds its own style, script and data. A
+section is a function of the facts that returns a Section, or None where it has nothing to show;
+`SECTIONS` is their order on the page.
 """
 
 from __future__ import annotations
@@ -14,8 +15,19 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from minidyn.app.report.facts import Facts, places_of
 from minidyn.app.report.section_friction import flexibility_section, friction_section
-from minidyn.app.report.section_model import base_section, certificate_section, excitation_section, links_section
-from minidyn.app.report.section_more import code_section, control_section, plan_section, record_section, watch_section
+from minidyn.app.report.section_model import (
+    base_section,
+    certificate_section,
+    excitation_section,
+    links_section,
+)
+from minidyn.app.report.section_more import (
+    code_section,
+    control_section,
+    plan_section,
+    record_section,
+    watch_section,
+)
 from minidyn.app.report.section_parameters import parameter_section
 from minidyn.app.report.section_robot import robot_section
 from minidyn.app.report.section_summary import notices_section, summary_section
@@ -70,8 +82,14 @@ def _paths_last(function: _Function) -> _Function:
 
     @functools.wraps(function)
     def call(*args: Any, **options: Any) -> Any:
-        if len(args) > 1 and isinstance(args[0], PathLike) and (_is_page(args[0]) or isinstance(args[1], Estimate)):
-            text = "md.report(path, estimate, validation) is now md.report(estimate, validation, path)"
+        if (
+            len(args) > 1
+            and isinstance(args[0], PathLike)
+            and (_is_page(args[0]) or isinstance(args[1], Estimate))
+        ):
+            text = (
+                "md.report(path, estimate, validation) is now md.report(estimate, validation, path)"
+            )
             warnings.warn(text, DeprecationWarning, stacklevel=2)
             return function(*args[1:], path=args[0], **options)
         return function(*args, **options)
@@ -96,23 +114,28 @@ def report(
     code: bool = True,
     limits: Limits | Mapping[str, float] | None = None,
 ) -> Path:
-    """Write a report on an identified model: one HTML file, complete in itself, for screens, phones and paper.
+    """Write a report on an identified model.
+
+    One HTML file, complete in itself, for screens, phones and paper.
 
     Args:
         estimate: From :func:`minidyn.identify`, or the path of a saved one.
-        validation: Test data, runs that were not fitted: one, or several by name; recordings, their paths, or results
-            of :func:`minidyn.validate`.
+        validation: Test data, runs that were not fitted: one, or several by name; recordings, their
+            paths, or results of :func:`minidyn.validate`.
         path: File to write, ending in .html; whole or not at all.
         fit: The recording that was fitted (or its path), or the model's errors on it.
         cross_validation: From :func:`minidyn.cross_validate`: the test where there is no other run.
         plan: From :func:`minidyn.one_joint_plan`.
         one_joint: From :func:`minidyn.identify_one_joint`, compared with the estimate.
         case_study: Adaptive control with an unknown load.
-        observer: From :func:`minidyn.control.momentum_observer`: the least forces that it finds, link by link.
+        observer: From :func:`minidyn.control.momentum_observer`: the least forces that it finds,
+            link by link.
         details: Further lines for the record: file names, hashes, commands.
         title: Heading; None: the robot's name.
-        code: Whether to count operations and measure the speed of the generated functions (about a second).
-        limits: Of the verdict, see :class:`minidyn.Limits`; None: the default ones; a mapping replaces some of them.
+        code: Whether to count operations and measure the speed of the generated functions (about a
+            second).
+        limits: Of the verdict, see :class:`minidyn.Limits`; None: the default ones; a mapping
+            replaces some of them.
 
     Returns:
         The path that was written.
@@ -141,14 +164,21 @@ def write_page(facts: Facts, target: Path, title: str | None = None) -> None:
     sections = [section for make in SECTIONS if (section := make(facts)) is not None]
     heading = title or f"Dynamic model of {visible(facts.estimate.robot.name) or 'a robot'}"
     about = f"{facts.estimate.robot.n} joints · {count(facts.estimate.samples)} samples"
-    write_atomically(target, page("identification report", heading, about, sections).encode("utf-8"))
+    write_atomically(
+        target, page("identification report", heading, about, sections).encode("utf-8")
+    )
 
 
 def check_page(path: PathLike) -> Path:
-    """Return the path of a page that can be written; raise DescriptionError where it is no HTML file."""
+    """Return the path of a page that can be written.
+
+    Raise DescriptionError where it is no HTML file.
+    """
     target = Path(path)
     if not _is_page(target):
-        raise DescriptionError(f"{target}: a report is one HTML file; give a name that ends in .html")
+        raise DescriptionError(
+            f"{target}: a report is one HTML file; give a name that ends in .html"
+        )
     check_outputs([target])  # before long work
     return target
 
@@ -165,8 +195,15 @@ def _named(runs: Run | Mapping[str, Run] | None) -> Mapping[str, Run]:
         return {"test run": runs}
     if runs is None or isinstance(runs, Mapping):
         return runs or {}
-    raise MinidynError(f"report: expected test data second (a recording, its path, or several by name), got {runs!r}")
+    raise MinidynError(
+        "report: expected test data second (a recording, its path, or several by name), got "
+        f"{runs!r}"
+    )
 
 
 def _errors(estimate: Estimate, run: Run) -> Validation:
-    return run if isinstance(run, Validation) else validate(estimate, as_recording(run, estimate.robot))
+    return (
+        run
+        if isinstance(run, Validation)
+        else validate(estimate, as_recording(run, estimate.robot))
+    )

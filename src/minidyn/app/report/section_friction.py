@@ -1,4 +1,7 @@
-"""Friction of each joint: torque over speed, the model's curve and what was measured; joints that give way."""
+"""Friction of each joint: torque over speed, the model's curve and what was measured.
+
+Joints that give way.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +31,14 @@ _WIDTH, _HEIGHT = 360.0, 220.0
 
 
 def friction_section(facts: Facts) -> Section | None:
-    """Return friction over speed, joint by joint; None where the model has none or no motion is known."""
+    """Return friction over speed, joint by joint.
+
+    None where the model has none or no motion is known.
+    """
     robot = facts.estimate.robot
-    _, name, run = next((entry for entry in facts.runs if entry[2].motion is not None), ("", "", None))
+    _, name, run = next(
+        (entry for entry in facts.runs if entry[2].motion is not None), ("", "", None)
+    )
     columns = friction_columns(robot)
     if run is None or not columns:
         return None
@@ -43,9 +51,10 @@ def friction_section(facts: Facts) -> Section | None:
     keys += [("prior", "before identification")] if before is not None else []
     loads = any(robot.layout.columns[k].symbol == TERMS["load"].symbol for k in columns)
     lead = (
-        "Torque over speed: what the measured torque has beyond gravity and inertia, and the identified friction. "
-        "Points that follow the curve are explained. A cloud with a slope or a bend of its own shows friction that the "
-        "model lacks, two branches show friction that depends on load, position or temperature."
+        "Torque over speed: what the measured torque has beyond gravity and inertia, and the "
+        "identified friction. Points that follow the curve are explained. A cloud with a slope or "
+        "a bend of its own shows friction that the model lacks, two branches show friction that "
+        "depends on load, position or temperature."
     )
     if loads:
         lead += " Friction that grows with the load is drawn at the median load of each joint."
@@ -58,24 +67,36 @@ def friction_section(facts: Facts) -> Section | None:
 
 
 def flexibility_section(facts: Facts) -> Section | None:
-    """Return the stiffness of joints that give way, and what they add to the torque; None where they are stiff."""
+    """Return the stiffness of joints that give way, and what they add to the torque.
+
+    None where they are stiff.
+    """
     bent = facts.estimate.flexibility
     if bent is None:
         return None
-    _, name, run = next((entry for entry in facts.runs if entry[2].motion is not None), ("", "", None))
+    _, name, run = next(
+        (entry for entry in facts.runs if entry[2].motion is not None), ("", "", None)
+    )
     shares = [math.nan] * bent.robot.n
     if run is not None and run.motion is not None:
         shares = (_rms(bent.torque(run.motion)) / np.maximum(_rms(run.measured), 1e-300)).tolist()
     rows: list[list[object] | str] = [
-        [short(joint, 60), number(size), f"± {number(std)}" if size < math.inf else "", unit, percent(share)]
+        [
+            short(joint, 60),
+            number(size),
+            f"± {number(std)}" if size < math.inf else "",
+            unit,
+            percent(share),
+        ]
         for joint, size, std, unit, share in zip(
             bent.robot.joint_names, bent.stiffness, bent.stiffness_std, bent.units, shares
         )
     ]
     gain = float(facts.estimate.settings["flexibility"]["gain"])
     lead = (
-        f"Joints are springs between drives and links; encoders sit on the {bent.encoder}'s side. Squares of residuals "
-        f"in held-out stretches of time are {percent(gain)} fewer than those of a rigid model."
+        f"Joints are springs between drives and links; encoders sit on the {bent.encoder}'s side. "
+        f"Squares of residuals in held-out stretches of time are {percent(gain)} fewer than those "
+        "of a rigid model."
     )
     headings = ["joint", "stiffness", "standard deviation", "unit", "of the measured torque"]
     content = (
@@ -89,15 +110,21 @@ def _rms(values: Array) -> Array:
     return np.asarray(np.sqrt(np.mean(values**2, axis=0)))
 
 
-def friction_curve(robot: Robot, parameters: Array, posture: Array, joint: int, speeds: Array) -> Array:
-    """Return a joint's friction torque (m,) at speeds (m,), the other joints at rest in a posture (n,)."""
+def friction_curve(
+    robot: Robot, parameters: Array, posture: Array, joint: int, speeds: Array
+) -> Array:
+    """Return a joint's friction torque (m,) at speeds (m,), the other joints at rest in a posture
+    (n,).
+    """
     dq = np.zeros((len(speeds), robot.n))
     dq[:, joint] = speeds
     return _friction(robot, parameters, np.broadcast_to(posture, dq.shape), dq)[:, joint]
 
 
 def curve_speeds(top: float) -> Array:
-    """Return speeds (m,) up to a largest one, closer together about zero, where friction changes quickly."""
+    """Return speeds (m,) up to a largest one, closer together about zero, where friction changes
+    quickly.
+    """
     x = np.linspace(-1.0, 1.0, _SPEEDS)
     return np.asarray(top * np.sign(x) * np.abs(x) ** 2.5)
 
@@ -106,7 +133,9 @@ def _friction(robot: Robot, parameters: Array, q: Array, dq: Array) -> Array:
     without = parameters.copy()
     without[friction_columns(robot)] = 0.0
     still = np.zeros_like(dq)
-    return inverse_dynamics(robot, q, dq, still, parameters) - inverse_dynamics(robot, q, dq, still, without)
+    return inverse_dynamics(robot, q, dq, still, parameters) - inverse_dynamics(
+        robot, q, dq, still, without
+    )
 
 
 def _before(facts: Facts) -> Array | None:
@@ -141,33 +170,58 @@ def _figures(facts: Facts, run: Validation) -> list[Html]:
         if before is not None:
             curves.insert(0, (friction_curve(robot, before, posture, j, speeds), "prior"))
         words = ", ".join(_term(robot, column) for column in terms)
-        drawn = friction_picture(short(joint.name), torque_unit(joint), speeds, curves, (dq[some, j], measured[:, j]))
+        drawn = friction_picture(
+            short(joint.name), torque_unit(joint), speeds, curves, (dq[some, j], measured[:, j])
+        )
         figures.append(figure(short(joint.name, 60), words, drawn))
     return figures
 
 
 def _term(robot: Robot, column: Column) -> str:
     """Name, value and unit of a friction term."""
-    name = next(name for name, term in TERMS.items() if term is BY_SYMBOL[column.symbol]).replace("_", " ")
+    name = next(name for name, term in TERMS.items() if term is BY_SYMBOL[column.symbol]).replace(
+        "_", " "
+    )
     unit = unit_of(column.symbol, robot.joints[column.joint]).removeprefix("1")
     return f"{name} {number(float(robot.parameters[column.index]))} {unit}".strip()
 
 
 def friction_picture(
-    name: str, unit: str, speeds: Array, curves: Sequence[tuple[Array, str]], points: tuple[Array, Array] | None
+    name: str,
+    unit: str,
+    speeds: Array,
+    curves: Sequence[tuple[Array, str]],
+    points: tuple[Array, Array] | None,
 ) -> Html:
     """Return a chart of friction over speed: (torques, class of the line) of curves, and points."""
     values = np.concatenate([curve for curve, _ in curves])
     if points is not None:  # a stray point does not set the range
         values = np.concatenate([values, np.percentile(points[1], [1, 99])])
     y = nice_range(values)
-    plot = Plot(48, 24, _WIDTH - 58, _HEIGHT - 66, Axis(float(speeds[0]) * 1.04, float(speeds[-1]) * 1.04), y)
+    plot = Plot(
+        48,
+        24,
+        _WIDTH - 58,
+        _HEIGHT - 66,
+        Axis(float(speeds[0]) * 1.04, float(speeds[-1]) * 1.04),
+        y,
+    )
     slides = unit == "N"
     labels = ("speed, m/s", f"force, {unit}") if slides else ("speed, rad/s", f"torque, {unit}")
     marks = [plot.axes(*labels, ticks=(5, 5))]
     if points is not None:
         inside = (points[1] >= y.low) & (points[1] <= y.high)
-        spots = zip(plot.px(points[0][inside]).round().tolist(), plot.py(points[1][inside]).round().tolist())
-        marks.append(tag("path", class_="points", d="".join(f"M{a:.0f},{b:.0f}h0" for a, b in dict.fromkeys(spots))))
+        spots = zip(
+            plot.px(points[0][inside]).round().tolist(), plot.py(points[1][inside]).round().tolist()
+        )
+        marks.append(
+            tag(
+                "path",
+                class_="points",
+                d="".join(f"M{a:.0f},{b:.0f}h0" for a, b in dict.fromkeys(spots)),
+            )
+        )
     marks += [plot.path(speeds, curve, class_) for curve, class_ in curves]
-    return picture(_WIDTH, _HEIGHT, marks, f"Friction of {name}: {'force' if slides else 'torque'} over speed")
+    return picture(
+        _WIDTH, _HEIGHT, marks, f"Friction of {name}: {'force' if slides else 'torque'} over speed"
+    )

@@ -1,4 +1,7 @@
-"""One joint at a time, generated code and its cost, contacts, adaptive control; and how the report was made."""
+"""One joint at a time, generated code and its cost, contacts, adaptive control.
+
+And how the report was made.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,11 @@ def plan_section(facts: Facts) -> Section | None:
         unit = "m" if plan.robot.joints[plan.robot.independent[step.index]].slides else "rad"
         low, high = (fixed(end, 2) for end in step.span)
         held = ", ".join(f"{name} = {fixed(value, 2)}" for name, value in step.locked.items())
-        motion = (short(step.joint, 60), f"{low} … {high} {unit}", f"{step.trajectory.period:.1f} s")
+        motion = (
+            short(step.joint, 60),
+            f"{low} … {high} {unit}",
+            f"{step.trajectory.period:.1f} s",
+        )
         rows.append((str(step.number), *motion, held, shown))
     headings = ("step", "moves", "from, to", "period", "others held at, rad or m", "shows")
     steps = table("Experiments", headings, rows, style="steps numbered")
@@ -72,8 +79,9 @@ def plan_section(facts: Facts) -> Section | None:
     if facts.one_joint is not None:
         content.append(_agreement(facts, facts.one_joint))
     lead = (
-        f"Safe experiments: one joint moves at a time, the others are held. {len(plan.steps)} runs show all "
-        f"{plan.base.rank} base parameters, from small problems with condition numbers up to {number(plan.condition)}."
+        f"Safe experiments: one joint moves at a time, the others are held. {len(plan.steps)} "
+        f"runs show all {plan.base.rank} base parameters, from small problems with condition "
+        f"numbers up to {number(plan.condition)}."
     )
     return Section("plan", "One joint at a time", lead, tuple(content))
 
@@ -90,20 +98,28 @@ def _agreement(facts: Facts, found: Estimate) -> Html:
     try:
         beta, covariance = found.in_base(facts.estimate.base)
     except MinidynError as error:
-        return tag("p", f"These runs cannot be compared with the whole log: {visible(error)}.", class_="quiet")
+        return tag(
+            "p",
+            f"These runs cannot be compared with the whole log: {visible(error)}.",
+            class_="quiet",
+        )
     spread = np.sqrt(np.diag(covariance) + np.diag(facts.estimate.covariance))
     apart = np.abs(beta - facts.estimate.beta) / np.where(spread > 0, spread, np.inf)
     worst = int(np.argmax(apart))
     return tag(
         "p",
-        f"These runs gave a model of their own. {int(np.sum(apart <= 3.0))} of {len(beta)} base parameters agree with "
-        "those of the whole log within three standard deviations; the most different is "
-        f"{facts.estimate.names[worst]} ({number(float(apart[worst]), 2)} standard deviations).",
+        f"These runs gave a model of their own. {int(np.sum(apart <= 3.0))} of {len(beta)} base "
+        "parameters agree with those of the whole log within three standard deviations; the most "
+        f"different is {facts.estimate.names[worst]} ({number(float(apart[worst]), 2)} standard "
+        "deviations).",
     )
 
 
 def code_section(facts: Facts) -> Section | None:
-    """Return operation counts and speed of the generated functions; None where they were not asked for."""
+    """Return operation counts and speed of the generated functions.
+
+    None where they were not asked for.
+    """
     rows = [_cost(facts, what) for what in _FUNCTIONS] if facts.code else []
     shown = [row for row in rows if row is not None]
     if not shown:
@@ -111,10 +127,13 @@ def code_section(facts: Facts) -> Section | None:
     operations = ("multiplications", "additions", "divisions", "sin, cos pairs")
     headings = ("function", "gives", *operations, "time")
     lead = (
-        "The identified model as a program without loops or memory: C99 for controllers, Python, JAX, machine code. "
-        "Counts are exact, for one sample with these parameter values."
+        "The identified model as a program without loops or memory: C99 for controllers, Python, "
+        "JAX, machine code. Counts are exact, for one sample with these parameter values."
     )
-    note = "Times: vectorised machine code on one core of the computer that made this report, large batches."
+    note = (
+        "Times: vectorised machine code on one core of the computer that made this report, large "
+        "batches."
+    )
     content = (
         table("Cost of the generated functions", headings, shown, (2, 3, 4, 5, 6)),
         tag("p", note, class_="quiet"),
@@ -127,11 +146,15 @@ def _cost(facts: Facts, what: str) -> Sequence[object] | None:
     """A row of the table; None where loops that must be solved for leave no closed program."""
     estimate = facts.estimate
     try:
-        kernel = compile_kernel(estimate.robot, what, base=estimate.base if what == "base_regressor" else None)
+        kernel = compile_kernel(
+            estimate.robot, what, base=estimate.base if what == "base_regressor" else None
+        )
     except MinidynError:
         return None
     rng = np.random.default_rng(0)
-    arrays = [rng.uniform(-1.0, 1.0, (_BATCH, argument.size)) for argument in kernel.function.arguments]
+    arrays = [
+        rng.uniform(-1.0, 1.0, (_BATCH, argument.size)) for argument in kernel.function.arguments
+    ]
     out = kernel(*arrays)
     best = min(timeit.repeat(lambda: kernel(*arrays, out=out), number=1, repeat=_REPEATS))
     counts = [count(kernel.counts[kind]) for kind in ("mul", "add", "div", "sincos")]
@@ -139,7 +162,10 @@ def _cost(facts: Facts, what: str) -> Sequence[object] | None:
 
 
 def watch_section(facts: Facts) -> Section | None:
-    """Return the least forces that an observer finds, link by link; None where there is no observer or no motion."""
+    """Return the least forces that an observer finds, link by link.
+
+    None where there is no observer or no motion.
+    """
     observer = facts.observer
     motion = next((run.motion for _, _, run in facts.runs if run.motion is not None), None)
     if observer is None or motion is None:
@@ -149,7 +175,10 @@ def watch_section(facts: Facts) -> Section | None:
     levels = np.median(observer.threshold(q, dq), axis=0), observer.threshold(q).max(axis=0)
     joints = [robot.joints[k] for k in robot.independent]
     thresholds = [
-        (short(joint.name, 60), *(f"{number(float(level[j]))} {torque_unit(joint)}" for level in levels))
+        (
+            short(joint.name, 60),
+            *(f"{number(float(level[j]))} {torque_unit(joint)}" for level in levels),
+        )
         for j, joint in enumerate(joints)
     ]
     forces = []
@@ -161,14 +190,18 @@ def watch_section(facts: Facts) -> Section | None:
         if any(cell != "–" for cell in cells):
             forces.append((short(name, 60), *cells))
     lead = (
-        "The model watches the robot: a push shows as torque that the model does not explain. The least steady force "
-        "that passes a threshold, at each link's origin along the axes of the world, median over the poses of the log. "
-        "Most is needed at rest, where static friction may hide it. A dash: no joint feels it."
+        "The model watches the robot: a push shows as torque that the model does not explain. The "
+        "least steady force that passes a threshold, at each link's origin along the axes of the "
+        "world, median over the poses of the log. Most is needed at rest, where static friction "
+        "may hide it. A dash: no joint feels it."
     )
     headings = ("link", "moving: x", "y", "z", "at rest: x", "y", "z")
     content = (
         table("Least detectable force", headings, forces, (1, 2, 3, 4, 5, 6)),
-        folded("Thresholds of the joints", table("Thresholds", ("joint", "moving", "at rest"), thresholds, (1, 2))),
+        folded(
+            "Thresholds of the joints",
+            table("Thresholds", ("joint", "moving", "at rest"), thresholds, (1, 2)),
+        ),
     )
     return Section("watch", "Contacts", lead, content)
 
@@ -178,20 +211,28 @@ def control_section(facts: Facts) -> Section | None:
     study = facts.case_study
     if study is None:
         return None
-    laws = {"modified_slotine_li": (study.modified_slotine_li, "model"), "craig": (study.craig, "residual")}
+    laws = {
+        "modified_slotine_li": (study.modified_slotine_li, "model"),
+        "craig": (study.craig, "residual"),
+    }
     true = float(study.robot.links[-1].mass)
     error, mass = "Tracking error", "Estimated mass of the load and its link"
-    errors = [(run.t, np.abs(run.telemetry["error"]).max(axis=1), class_) for run, class_ in laws.values()]
+    errors = [
+        (run.t, np.abs(run.telemetry["error"]).max(axis=1), class_) for run, class_ in laws.values()
+    ]
     masses = [(run.t, run.telemetry["estimate"][:, 0], class_) for run, class_ in laws.values()]
     figures = (
         figure(error, "", _curves(error, "largest of all joints, rad", errors, None)),
         figure(mass, "", _curves(mass, "kg", masses, true)),
     )
-    ends = "; ".join(f"{name}: {number(float(found[-1]), 4)} kg" for name, (_, found, _) in zip(laws, masses))
+    ends = "; ".join(
+        f"{name}: {number(float(found[-1]), 4)} kg" for name, (_, found, _) in zip(laws, masses)
+    )
     first = number(float(masses[1][1][0]))
     lead = (
-        "A four-joint arm follows a path with a load it does not know, starting 20 % away from it. Two adaptive laws "
-        "correct the model while they run. A simulation of the published case LuMeng1993."
+        "A four-joint arm follows a path with a load it does not know, starting 20 % away from "
+        "it. Two adaptive laws correct the model while they run. A simulation of the published "
+        "case LuMeng1993."
     )
     content = (
         legend([(class_, name) for name, (_, class_) in laws.items()]),
@@ -201,9 +242,13 @@ def control_section(facts: Facts) -> Section | None:
     return Section("control", "Adaptive control", lead, content)
 
 
-def _curves(title: str, unit: str, lines: Sequence[tuple[Array, Array, str]], level: float | None) -> Html:
+def _curves(
+    title: str, unit: str, lines: Sequence[tuple[Array, Array, str]], level: float | None
+) -> Html:
     """Return a chart of (times, values, class of the line), and a level."""
-    every = np.concatenate([values for _, values, _ in lines] + ([] if level is None else [np.array([level])]))
+    every = np.concatenate(
+        [values for _, values, _ in lines] + ([] if level is None else [np.array([level])])
+    )
     width, height = 460.0, 220.0
     y = nice_range(every) if level is not None else Axis(0.0, 1.05 * float(every.max()))
     plot = Plot(48, 24, width - 58, height - 64, Axis(0.0, float(lines[0][0][-1])), y)
@@ -220,14 +265,21 @@ def record_section(facts: Facts) -> Section:
     """Return settings, versions and fingerprints: what is needed to do it again."""
     rows = settings_rows(facts.estimate, {} if facts.motion is None else facts.motion.info)
     more: dict[str, object] = {str(name): value for name, value in facts.details.items()}
-    more |= {name if name == "platform" else f"version of {name}": found for name, found in versions().items()}
+    more |= {
+        name if name == "platform" else f"version of {name}": found
+        for name, found in versions().items()
+    }
     more["report made"] = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
-    made = table("Settings and versions", ("what", "value"), [*rows, *_in_words(more)], style="record")
+    made = table(
+        "Settings and versions", ("what", "value"), [*rows, *_in_words(more)], style="record"
+    )
     lead = "All that is needed to repeat this: settings, versions, fingerprints."
     return Section("record", "How this was made", lead, (folded("Settings and versions", made),))
 
 
-def settings_rows(estimate: Estimate, motion: Mapping[str, object] | None = None) -> list[tuple[str, str]]:
+def settings_rows(
+    estimate: Estimate, motion: Mapping[str, object] | None = None
+) -> list[tuple[str, str]]:
     """Return (what, value) of an estimate's robot, settings and preparation, in words.
 
     Where it does not say how its log was prepared, that of the motion counts.
@@ -242,20 +294,38 @@ def settings_rows(estimate: Estimate, motion: Mapping[str, object] | None = None
         "made physically consistent": estimate.consistent,
         "samples": count(estimate.samples),
     }
-    rows |= {_WORDS.get(name, name): value for name, value in estimate.settings.items() if name not in _OWN}
+    rows |= {
+        _WORDS.get(name, name): value
+        for name, value in estimate.settings.items()
+        if name not in _OWN
+    }
     prepared = estimate.settings.get("preparation") or motion
     if isinstance(prepared, Mapping):
-        rows |= {_WORDS.get(name, f"prepared, {name}"): value for name, value in prepared.items() if name not in _OWN}
+        rows |= {
+            _WORDS.get(name, f"prepared, {name}"): value
+            for name, value in prepared.items()
+            if name not in _OWN
+        }
     return _in_words(rows)
 
 
 def _in_words(rows: Mapping[str, object]) -> list[tuple[str, str]]:
-    return [(visible(name).replace("_", " "), visible(_shown(one))) for name, one in rows.items() if not _is_raw(one)]
+    return [
+        (visible(name).replace("_", " "), visible(_shown(one)))
+        for name, one in rows.items()
+        if not _is_raw(one)
+    ]
 
 
 def _is_raw(value: object) -> bool:
     """Whether a setting is a table of its own, for programs: curves of what was tried."""
-    rows = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    rows = (
+        value.values()
+        if isinstance(value, Mapping)
+        else value
+        if isinstance(value, list | tuple)
+        else ()
+    )
     return any(isinstance(one, list | tuple | Mapping) for one in rows)
 
 

@@ -35,26 +35,39 @@ def robot_section(facts: Facts) -> Section:
         kind = "fixed load" if joint.kind == "fixed" else "slides" if joint.slides else "turns"
         name, link = short(joint.name, 60), short(robot.link_names[index], 60)
         rows.append((str(index + 1), name, kind, marked.get(index, ""), link))
-    joints = table("Joints of the robot", ("No.", "joint", "moves", "rule", "link"), rows, style="numbered")
-    content = [tag("div", _robot_figure(shown, marked), tag("div", *_rule(structure), joints), class_="two")]
+    joints = table(
+        "Joints of the robot", ("No.", "joint", "moves", "rule", "link"), rows, style="numbered"
+    )
+    content = [
+        tag(
+            "div", _robot_figure(shown, marked), tag("div", *_rule(structure), joints), class_="two"
+        )
+    ]
     if structure is not None:
         content.append(_bodies(facts, scene))
     lead = (
-        f"{visible(robot.name) or 'The robot'}: {robot.n} joints, {len(robot.layout)} parameters. The figure shows the "
-        "geometry the model was made from; check it before anything else."
+        f"{visible(robot.name) or 'The robot'}: {robot.n} joints, {len(robot.layout)} parameters. "
+        "The figure shows the geometry the model was made from; check it before anything else."
     )
     view_data = {"turn": TURN, "tilt": TILT, "lowest": _LOWEST, "highest": _HIGHEST}
     view_data |= {"size": _SIZE, "height": _HEIGHT, "margin": _MARGIN}
     points = [[round(10000 * float(x)) for x in point] for point in shown.points]
-    return Section("robot", "The robot", lead, tuple(content), {"robot": {"points": points, **view_data}})
+    return Section(
+        "robot", "The robot", lead, tuple(content), {"robot": {"points": points, **view_data}}
+    )
 
 
 def _structure(robot: Robot) -> Structure | None:
-    """The joints r and s of an open chain or tree; None where there are loops or joints that follow others."""
+    """The joints r and s of an open chain or tree.
+
+    None where there are loops or joints that follow others.
+    """
     if robot.loops or any(joint.follows is not None for joint in robot.joints):
         return None
     roles = structure_of(robot).roles
-    return Structure("torque", tuple(role for role, joint in zip(roles, robot.joints) if joint.kind != "fixed"))
+    return Structure(
+        "torque", tuple(role for role, joint in zip(roles, robot.joints) if joint.kind != "fixed")
+    )
 
 
 def _marked(structure: Structure | None) -> dict[int, str]:
@@ -72,15 +85,26 @@ def _marked(structure: Structure | None) -> dict[int, str]:
 def _rule(structure: Structure | None) -> list[Html]:
     """What r and s are, and why; or why there are none."""
     if structure is None:
-        text = "The joints r and s are defined for open chains and trees of independent joints; this robot is none."
+        text = (
+            "The joints r and s are defined for open chains and trees of independent joints; this "
+            "robot is none."
+        )
         return [tag("p", text, class_="quiet")]
     reasons = []
     for line in structure.describe().splitlines():
         head, _, tail = line.partition(": ")
-        reasons.append(tag("li", tag("strong", head.replace("delta_", "δ").replace("sigma_", "σ")), ": ", tail, "."))
+        reasons.append(
+            tag(
+                "li",
+                tag("strong", head.replace("delta_", "δ").replace("sigma_", "σ")),
+                ": ",
+                tail,
+                ".",
+            )
+        )
     text = (
-        "r is the first joint that turns. s is the first one after it that turns about another direction. From s on, a "
-        "link can be turned every way, so more of its inertia shows."
+        "r is the first joint that turns. s is the first one after it that turns about another "
+        "direction. From s on, a link can be turned every way, so more of its inertia shows."
     )
     return [tag("h3", "The joints r and s"), tag("p", text), tag("ul", *reasons, class_="reasons")]
 
@@ -98,16 +122,22 @@ def _bodies(facts: Facts, scene: Scene) -> Html:
             continue
         carried = _carried(robot, index)
         lines = (
-            tag("p", tag("strong", f"Body {index + 1}"), f"{len(carried)} link{'s' * (len(carried) > 1)}"),
+            tag(
+                "p",
+                tag("strong", f"Body {index + 1}"),
+                f"{len(carried)} link{'s' * (len(carried) > 1)}",
+            ),
             tag("p", f"m̂ = {number(float(masses[sorted(carried)].sum()))} kg", class_="num-line"),
             tag("p", "shows " + (", ".join(owned.get(index, [])) or "nothing new"), class_="quiet"),
         )
         items.append(tag("li", _body_figure(scene, index, carried), *lines))
     text = (
-        "A joint moves all that it carries as if it were one body, of mass m̂. Each body adds the base parameters named "
-        "below it."
+        "A joint moves all that it carries as if it were one body, of mass m̂. Each body adds the "
+        "base parameters named below it."
     )
-    return tag("div", tag("h3", "Composite bodies"), tag("p", text), tag("ul", *items, class_="bodies"))
+    return tag(
+        "div", tag("h3", "Composite bodies"), tag("p", text), tag("ul", *items, class_="bodies")
+    )
 
 
 def _carried(robot: Robot, index: int) -> frozenset[int]:
@@ -124,7 +154,9 @@ def _robot_figure(scene: Scene, marked: dict[int, str]) -> Html:
     x, y = _on_paper(np.array(scene.points), _SIZE)
     shapes = scene.front_last
     seen = [one for one in shapes if one.kind == "face"]
-    faces = [_drawn(one, x, y, extra=f" f{shade}") for one, shade in zip(seen, _shades(scene, seen))]
+    faces = [
+        _drawn(one, x, y, extra=f" f{shade}") for one, shade in zip(seen, _shades(scene, seen))
+    ]
     marks = [_drawn(one, x, y, extra="") for one in shapes if one.kind in ("ground", "link")]
     marks += [tag("g", *faces, class_="faces")] if faces else []
     marks += [_drawn(one, x, y, extra="") for one in shapes if one.kind in ("axis", "ring", "box")]
@@ -137,7 +169,15 @@ def _robot_figure(scene: Scene, marked: dict[int, str]) -> Html:
         half = 6.0 + 3.4 * len(words)
         badge = (
             tag("title", f"joint {index + 1}: {visible(joint.name)}"),
-            tag("rect", x=-half, y=-10, width=2 * half, height=20, rx=10, class_=f"badge {role}".strip()),
+            tag(
+                "rect",
+                x=-half,
+                y=-10,
+                width=2 * half,
+                height=20,
+                rx=10,
+                class_=f"badge {role}".strip(),
+            ),
             tag("text", words, y=4, class_="badge-text"),
         )
         at = f"translate({x[anchor]:.1f},{y[anchor]:.1f})"
@@ -146,13 +186,20 @@ def _robot_figure(scene: Scene, marked: dict[int, str]) -> Html:
     roles = "; ".join(f"joint {index + 1} is {role}" for index, role in marked.items())
     words = f"{'Meshes' if faces else 'Stick figure'} of the robot with its joints {names}. {roles}"
     turn = tag("span", "Drag the figure, or use the arrow keys, to turn it.", class_="screen-only")
-    said = "Meshes of the robot file, simplified; each" if faces else "Rings turn, boxes slide; each"
+    said = (
+        "Meshes of the robot file, simplified; each" if faces else "Rings turn, boxes slide; each"
+    )
     caption = tag("figcaption", f"{said} thin line is the axis of a joint. ", turn)
-    return tag("figure", picture(_SIZE, _SIZE * _HEIGHT, marks, words, "robot"), caption, class_="turnable")
+    return tag(
+        "figure", picture(_SIZE, _SIZE * _HEIGHT, marks, words, "robot"), caption, class_="turnable"
+    )
 
 
 def _shades(scene: Scene, faces: list[Shape]) -> list[int]:
-    """How bright each triangle is, lit from both sides, smoothed over its neighbours: the number of its colour."""
+    """How bright each triangle is, lit from both sides, smoothed over its neighbours.
+
+    The number of its colour.
+    """
     if not faces:
         return []
     places, points = np.array([one.points for one in faces]), np.array(scene.points)
@@ -169,7 +216,10 @@ def _shades(scene: Scene, faces: list[Shape]) -> list[int]:
 
 
 def _body_figure(scene: Scene, index: int, carried: frozenset[int], size: float = 150.0) -> Html:
-    """A small figure in which the composite body of a joint stands out: all that the joint carries."""
+    """A small figure in which the composite body of a joint stands out.
+
+    All that the joint carries.
+    """
     x, y = _on_paper(np.array(scene.points), size)
     marks = []
     for shape in scene.front_last:
@@ -180,7 +230,9 @@ def _body_figure(scene: Scene, index: int, carried: frozenset[int], size: float 
         inside = shape.body in carried and shape.kind != "axis"
         marks.append(_drawn(shape, x, y, extra=" inside" if inside else " outside", turning=False))
     joint = scene.robot.joints[index]
-    return picture(size, _HEIGHT * size, marks, f"Composite body of joint {short(joint.name)}", "robot small")
+    return picture(
+        size, _HEIGHT * size, marks, f"Composite body of joint {short(joint.name)}", "robot small"
+    )
 
 
 def _on_paper(points: Array, size: float) -> tuple[Array, Array]:
@@ -189,7 +241,9 @@ def _on_paper(points: Array, size: float) -> tuple[Array, Array]:
     middle = (seen.max(axis=0) + seen.min(axis=0)) / 2
     across, up, _ = np.maximum(np.ptp(seen, axis=0), 1e-9)
     scale = min((1 - 2 * _MARGIN) * size / across, (_HEIGHT - 2 * _MARGIN) * size / up)
-    return size / 2 + scale * (seen[:, 0] - middle[0]), _HEIGHT * size / 2 - scale * (seen[:, 1] - middle[1])
+    return size / 2 + scale * (seen[:, 0] - middle[0]), _HEIGHT * size / 2 - scale * (
+        seen[:, 1] - middle[1]
+    )
 
 
 def _drawn(shape: Shape, x: Array, y: Array, extra: str, turning: bool = True) -> Html:

@@ -1,4 +1,7 @@
-"""Measured against predicted torque, joint by joint; what is left over: its distribution, memory and frequencies."""
+"""Measured against predicted torque, joint by joint.
+
+What is left over: its distribution, memory and frequencies.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ if TYPE_CHECKING:
 
 _WIDTH, _TOP, _BOTTOM = 760, 150, 62  # of a figure; heights of the torque and of the residual
 _LEFT, _GAP, _FOOT = 56, 34, 36
-_COLUMNS, _ALL_COLUMNS = 460, 30_000  # drawn without a script: of a signal, of all signals of a report together
+_COLUMNS, _ALL_COLUMNS = (
+    460,
+    30_000,
+)  # drawn without a script: of a signal, of all signals of a report together
 _POINTS, _ALL_POINTS = 4000, 120_000  # sent to the script, likewise: the file stays well below 3 MB
 _STEPS = 9999  # values are sent to the script as whole numbers from 0 to this
 _PANEL_WIDTH, _PANEL_HEIGHT = 300.0, 190.0
@@ -53,15 +59,20 @@ def torque_section(facts: Facts) -> Section | None:
         if not content:
             content = [tag("h3", title), _errors(facts, run), figures]
         else:
-            content.append(folded(f"{title}: error {percent(run.relative_error)}", _errors(facts, run), figures))
+            content.append(
+                folded(
+                    f"{title}: error {percent(run.relative_error)}", _errors(facts, run), figures
+                )
+            )
     if facts.cross_validation is not None:
         content.insert(min(len(content), 3), _parts(facts.cross_validation))
     if not content:
         return None
     lead = (
-        "Where the thin line of the model lies on the pale band of the measurement the model is right; the dashed line "
-        "is the robot file's torque before identification, the residual is below. Drag over a figure "
-        "to zoom in, double-click for the whole run. The buttons and the keyboard (+, −, arrows, 0) do the same."
+        "Where the thin line of the model lies on the pale band of the measurement the model is "
+        "right; the dashed line is the robot file's torque before identification, the residual is "
+        "below. Drag over a figure to zoom in, double-click for the whole run. The buttons and "
+        "the keyboard (+, −, arrows, 0) do the same."
     )
     groups = max(60, min(_POINTS, _ALL_POINTS // signals))
     data = {"runs": {key: _series(run, groups) for key, _, run in runs}}
@@ -75,28 +86,43 @@ def _errors(facts: Facts, run: Validation) -> Html:
     for entry, index in zip(run.per_joint.values(), robot.independent):
         joint, bias = robot.joints[index], entry.get("bias", np.nan)
         shares = [percent(entry.get(name, np.nan)) for name, _ in shown]
-        sizes = (f"{number(entry['rmse'])} {torque_unit(joint)}", "+" * (bias > 0) + number(bias, 2))
+        sizes = (
+            f"{number(entry['rmse'])} {torque_unit(joint)}",
+            "+" * (bias > 0) + number(bias, 2),
+        )
         rows.append([short(joint.name, 60), *shares, *sizes, residual_words(entry)])
     rows.append(["all joints", *(percent(getattr(run, name)) for name, _ in shown), "", "", ""])
     headings = ["joint", *(title for _, title in shown), "error, rms", "bias", "residual"]
     note = (
-        "Error: share of the raw measured torque, root mean square. Low-passed: the same after the low-pass of the "
-        "fit, without what no model of this bandwidth can follow. Before identification: the error of the robot file. "
-        "Not white: each sample of the residual is like the one before (lag 1), something is not modelled."
+        "Error: share of the raw measured torque, root mean square. Low-passed: the same after "
+        "the low-pass of the fit, without what no model of this bandwidth can follow. Before "
+        "identification: the error of the robot file. Not white: each sample of the residual is "
+        "like the one before (lag 1), something is not modelled."
     )
-    made = table("Torque errors joint by joint", headings, rows, tuple(range(1, len(shown) + 3)), "total")
+    made = table(
+        "Torque errors joint by joint", headings, rows, tuple(range(1, len(shown) + 3)), "total"
+    )
     return tag("div", made, tag("p", note, class_="quiet"))
 
 
 def residual_words(entry: Mapping[str, float]) -> str:
     """Return whether a joint's residual is noise, in a few words."""
-    return whiteness_words(entry["ljung_box"], entry["whiteness"]).split(",")[0] if "ljung_box" in entry else ""
+    return (
+        whiteness_words(entry["ljung_box"], entry["whiteness"]).split(",")[0]
+        if "ljung_box" in entry
+        else ""
+    )
 
 
 def _parts(found: CrossValidation) -> Html:
     """Errors on parts of the log that were held out of the fit, one after the other."""
     rows = [
-        (str(k), f"{begin:.1f} … {end:.1f} s", percent(fold.relative_error), percent(fit.relative_error))
+        (
+            str(k),
+            f"{begin:.1f} … {end:.1f} s",
+            percent(fold.relative_error),
+            percent(fit.relative_error),
+        )
         for k, (fold, fit, (begin, end)) in enumerate(zip(found.folds, found.fits, found.spans), 1)
     ]
     text = (
@@ -109,14 +135,20 @@ def _parts(found: CrossValidation) -> Html:
 
 
 def _series(run: Validation, groups: int) -> dict[str, Any]:
-    """What the script draws from: times and envelopes as whole numbers, each with its offset and step."""
+    """What the script draws from.
+
+    Times and envelopes as whole numbers, each with its offset and step.
+    """
     t, breaks = shown_time(run.t)
     signals = {"measured": run.measured, "model": run.predicted, "residual": run.residual}
     if run.prior_predicted is not None:
         signals["prior"] = run.prior_predicted
     found = {name: envelope(t, values, groups, breaks) for name, values in signals.items()}
     joints = [
-        {name: _packed(one.low[:, j], None if one.exact else one.high[:, j]) for name, one in found.items()}
+        {
+            name: _packed(one.low[:, j], None if one.exact else one.high[:, j])
+            for name, one in found.items()
+        }
         for j in range(run.measured.shape[1])
     ]
     return {"t": _packed(found["measured"].t), "joints": joints}
@@ -129,9 +161,16 @@ def _packed(low: Array, high: Array | None = None) -> dict[str, Any]:
     step = (top - offset) / _STEPS or 1.0
 
     def whole(values: Array) -> list[int | None]:
-        return [int(value) if np.isfinite(value) else None for value in np.rint((values - offset) / step)]
+        return [
+            int(value) if np.isfinite(value) else None
+            for value in np.rint((values - offset) / step)
+        ]
 
-    packed: dict[str, Any] = {"offset": float(f"{offset:.9g}"), "step": float(f"{step:.9g}"), "low": whole(low)}
+    packed: dict[str, Any] = {
+        "offset": float(f"{offset:.9g}"),
+        "step": float(f"{step:.9g}"),
+        "low": whole(low),
+    }
     return packed if high is None else packed | {"high": whole(high)}
 
 
@@ -143,12 +182,23 @@ def _figures(robot: Robot, run: Validation, key: str, name: str, columns: int) -
         joint = robot.joints[index]
         unit = torque_unit(joint)
         entry = run.per_joint[robot.joint_names[j]]
-        error = f"error {number(entry['rmse'])} {unit} rms, {percent(entry['relative_error'])} of the torque"
-        drawn = _drawn(t, breaks, run, j, unit, columns, f"{short(joint.name)} in {short(name)}: {error}")
+        error = (
+            f"error {number(entry['rmse'])} {unit} rms, {percent(entry['relative_error'])} of the "
+            "torque"
+        )
+        drawn = _drawn(
+            t, breaks, run, j, unit, columns, f"{short(joint.name)} in {short(name)}: {error}"
+        )
         readout = tag("p", class_="readout", aria_hidden="true")
         marks = {"class_": "series", "data_run": key, "data_joint": j, "data_unit": unit}
         figures.append(figure(short(joint.name, 60), error, drawn, readout, **marks))
-    return tag("div", _controls(name, run.prior_predicted is not None), *figures, class_="linked", data_run=key)
+    return tag(
+        "div",
+        _controls(name, run.prior_predicted is not None),
+        *figures,
+        class_="linked",
+        data_run=key,
+    )
 
 
 def _controls(name: str, prior: bool) -> Html:
@@ -160,7 +210,14 @@ def _controls(name: str, prior: bool) -> Html:
         ("all", "Whole run", "Show the whole run"),
     )
     made = [
-        tag("button", sign, type="button", data_zoom=action, title=words, aria_label=f"{words}: {visible(name)}")
+        tag(
+            "button",
+            sign,
+            type="button",
+            data_zoom=action,
+            title=words,
+            aria_label=f"{words}: {visible(name)}",
+        )
         for action, sign, words in buttons
     ]
     lines = [("measured", "measured"), ("model", "model"), ("residual", "measured − model")]
@@ -169,7 +226,9 @@ def _controls(name: str, prior: bool) -> Html:
     return tag("div", keys, group, class_="controls")
 
 
-def _drawn(t: Array, breaks: list[int], run: Validation, j: int, unit: str, columns: int, label: str) -> Html:
+def _drawn(
+    t: Array, breaks: list[int], run: Validation, j: int, unit: str, columns: int, label: str
+) -> Html:
     every = [run.measured, run.predicted, run.residual]
     if run.prior_predicted is not None:
         every.append(run.prior_predicted)
@@ -179,9 +238,18 @@ def _drawn(t: Array, breaks: list[int], run: Validation, j: int, unit: str, colu
     width = _WIDTH - _LEFT - 8
     scale = _with_prior(nice_range(signals[:, :2].ravel()), signals[:, 3:])
     upper = Plot(_LEFT, 20, width, _TOP, x, scale)
-    lower = Plot(_LEFT, 20 + _TOP + _GAP, width, _BOTTOM, x, nice_range(signals[:, 2], 0.02 * (scale.high - scale.low)))
+    lower = Plot(
+        _LEFT,
+        20 + _TOP + _GAP,
+        width,
+        _BOTTOM,
+        x,
+        nice_range(signals[:, 2], 0.02 * (scale.high - scale.low)),
+    )
     marks = [
-        upper.axes("", f"torque, {unit}" if unit != "N" else "force, N", ticks=(6, 5), labels=False),
+        upper.axes(
+            "", f"torque, {unit}" if unit != "N" else "force, N", ticks=(6, 5), labels=False
+        ),
         lower.axes("time, s", f"measured − model, {unit}", ticks=(6, 4)),
     ]
     lines = [(upper, 0, "measured"), (upper, 1, "model"), (lower, 2, "residual")]
@@ -198,16 +266,24 @@ def _drawn(t: Array, breaks: list[int], run: Validation, j: int, unit: str, colu
 
 
 def _with_prior(scale: Axis, prior: Array) -> Axis:
-    """Return a range that is wide enough for the prior, but for no more than half as much again on either side."""
+    """Return a range that is wide enough for the prior, but for no more than half as much again on
+    either side.
+    """
     finite, air = prior[np.isfinite(prior)], 0.5 * (scale.high - scale.low)
     if not len(finite):
         return scale
-    low, high = max(float(finite.min()), scale.low - air), min(float(finite.max()), scale.high + air)
+    low, high = (
+        max(float(finite.min()), scale.low - air),
+        min(float(finite.max()), scale.high + air),
+    )
     return Axis(min(low, scale.low), max(high, scale.high))
 
 
 def residual_section(facts: Facts) -> Section | None:
-    """Return histogram, autocorrelation and spectrum of the first run's residuals; None where there is no run."""
+    """Return histogram, autocorrelation and spectrum of the first run's residuals.
+
+    None where there is no run.
+    """
     _, name, run = next(facts.runs, ("", "", None))
     if run is None:
         return None
@@ -218,6 +294,8 @@ def residual_section(facts: Facts) -> Section | None:
     figures = []
     for j, (index, entry) in enumerate(zip(robot.independent, run.per_joint.values())):
         joint = robot.joints[index]
+        if not np.all(np.isfinite(run.residual[:, j])):  # its torque is not measured
+            continue
         label, unit = short(joint.name), torque_unit(joint)
         series = np.stack([run.measured[begin:end, j], run.residual[begin:end, j]])
         drawn = (
@@ -225,12 +303,21 @@ def residual_section(facts: Facts) -> Section | None:
             _autocorrelation(series[1], rate, label),
             _spectrum(series, rate, unit, label),
         )
-        figures.append(figure(short(joint.name, 60), residual_words(entry), tag("div", *drawn, class_="triple")))
+        figures.append(
+            figure(
+                short(joint.name, 60), residual_words(entry), tag("div", *drawn, class_="triple")
+            )
+        )
     lead = (
-        "The residual is measured minus predicted torque. Of a perfect model only sensor noise is left: its histogram "
-        "is the bell of the dashed line, its autocorrelation stays inside the dashed band, its spectrum is flat."
+        "The residual is measured minus predicted torque. Of a perfect model only sensor noise is "
+        "left: its histogram is the bell of the dashed line, its autocorrelation stays inside the "
+        "dashed band, its spectrum is flat."
     )
-    keys = [("measured", "measured torque"), ("residual", "measured − model"), ("limit-line", "of noise alone")]
+    keys = [
+        ("measured", "measured torque"),
+        ("residual", "measured − model"),
+        ("limit-line", "of noise alone"),
+    ]
     content = (
         tag("p", f"Of {visible(name)}.", class_="quiet"),
         legend(keys),
@@ -242,17 +329,23 @@ def residual_section(facts: Facts) -> Section | None:
 
 def _how_to_read() -> Html:
     rows = {
-        "Histogram": "how often each size of the residual occurs. Two humps or a shifted peak: a friction or offset of "
-        "another size in the two directions. Long tails: single events, such as reversals and contacts.",
-        "Autocorrelation": "how much a residual says about the one some time later. Noise falls to zero at once. A "
-        "slow fall means that the model lacks something that lasts as long as the fall; a wave has the period of the "
-        "motion or of a vibration.",
-        "Spectrum": "the same by frequency: power of the measured torque and of the residual. Far below the measured "
-        "torque everywhere: a good model. High at the left, at the frequencies of the motion: friction, cables, "
-        "springs or a load that the model lacks. A single peak: a vibration or a gear's teeth. The flat part at the "
-        "right is sensor noise: nothing more to learn there.",
+        "Histogram": "how often each size of the residual occurs. Two humps or a shifted peak: a friction "  # noqa: E501
+        "or offset of another size in the two directions. Long tails: single events, such as "
+        "reversals and contacts.",
+        "Autocorrelation": "how much a residual says about the one some time later. Noise falls to zero at once. "  # noqa: E501
+        "A slow fall means that the model lacks something that lasts as long as the fall; a "
+        "wave has the period of the motion or of a vibration.",
+        "Spectrum": "the same by frequency: power of the measured torque and of the residual. Far below "  # noqa: E501
+        "the measured torque everywhere: a good model. High at the left, at the frequencies "
+        "of the motion: friction, cables, springs or a load that the model lacks. A single "
+        "peak: a vibration or a gear's teeth. The flat part at the right is sensor noise: "
+        "nothing more to learn there.",
     }
-    return tag("dl", *(join([tag("dt", name), tag("dd", words)]) for name, words in rows.items()), class_="reading")
+    return tag(
+        "dl",
+        *(join([tag("dt", name), tag("dd", words)]) for name, words in rows.items()),
+        class_="reading",
+    )
 
 
 def _longest(run: Validation) -> tuple[int, int, float]:
@@ -271,7 +364,9 @@ def _histogram(residual: Array, unit: str, name: str) -> Html:
     x = np.linspace(-edge, edge, 121)
     bell = np.exp(-0.5 * (x / spread) ** 2) / np.sqrt(2 * np.pi) * (2 * _EDGE / _BINS)
     top = 1.1 * max(float(density.max()), float(bell.max()))
-    plot = Plot(44, 22, _PANEL_WIDTH - 52, _PANEL_HEIGHT - 62, Axis(-edge, edge), Axis(0.0, 100 * top))
+    plot = Plot(
+        44, 22, _PANEL_WIDTH - 52, _PANEL_HEIGHT - 62, Axis(-edge, edge), Axis(0.0, 100 * top)
+    )
     marks = [plot.axes(f"residual, {unit}", "% of the samples", ticks=(4, 4))]
     floor = plot.top + plot.height
     places = plot.px(edges).tolist()
@@ -281,7 +376,10 @@ def _histogram(residual: Array, unit: str, name: str) -> Html:
             marks.append(tag("rect", **box, class_="bar weak"))
     marks.append(plot.path(x, 100 * bell, "limit"))
     return picture(
-        _PANEL_WIDTH, _PANEL_HEIGHT, marks, f"Histogram of the residual of {name}, rms {number(spread)} {unit}"
+        _PANEL_WIDTH,
+        _PANEL_HEIGHT,
+        marks,
+        f"Histogram of the residual of {name}, rms {number(spread)} {unit}",
     )
 
 
@@ -300,7 +398,10 @@ def _autocorrelation(residual: Array, rate: float, name: str) -> Html:
     marks = [plot.axes("time between samples, s", "autocorrelation", ticks=(4, 5))]
     marks += [plot.level(side * band, "limit") for side in (-1, 1)]
     marks.append(plot.path(times, values, "residual"))
-    words = f"Autocorrelation of the residual of {name}: {percent(float(values[1]))} from one sample to the next"
+    words = (
+        f"Autocorrelation of the residual of {name}: {percent(float(values[1]))} from one sample "
+        "to the next"
+    )
     return picture(_PANEL_WIDTH, _PANEL_HEIGHT, marks, words)
 
 
@@ -308,16 +409,29 @@ def _spectrum(series: Array, rate: float, unit: str, name: str) -> Html:
     """Power over frequency of the measured torque and the residual (2, N)."""
     from scipy.signal import welch
 
-    f, curves = (found[..., 1:] for found in welch(series, fs=rate, nperseg=min(series.shape[1], 512)))
+    f, curves = (
+        found[..., 1:] for found in welch(series, fs=rate, nperseg=min(series.shape[1], 512))
+    )
     tops = max(float(curves.max()), 1e-12)
     positive = curves[curves > 0]
     floor = max(float(np.percentile(positive, 2)) if len(positive) else 1e-12, 1e-6 * tops)
     axis = Axis(10.0 ** np.floor(np.log10(floor)), 10.0 ** np.ceil(np.log10(tops)), log=True)
-    plot = Plot(44, 22, _PANEL_WIDTH - 58, _PANEL_HEIGHT - 62, Axis(float(f[0]), float(f[-1]), log=True), axis)
-    marks = [plot.axes("frequency, Hz", f"({unit})²/Hz" if "·" in unit else f"{unit}²/Hz", ticks=(6, 4))]
+    plot = Plot(
+        44,
+        22,
+        _PANEL_WIDTH - 58,
+        _PANEL_HEIGHT - 62,
+        Axis(float(f[0]), float(f[-1]), log=True),
+        axis,
+    )
+    marks = [
+        plot.axes("frequency, Hz", f"({unit})²/Hz" if "·" in unit else f"{unit}²/Hz", ticks=(6, 4))
+    ]
     for curve, class_ in zip(curves, ("measured", "residual")):
         marks.append(plot.path(f, _above(curve, axis.low), class_))
-    return picture(_PANEL_WIDTH, _PANEL_HEIGHT, marks, f"Spectrum of measured torque and residual of {name}")
+    return picture(
+        _PANEL_WIDTH, _PANEL_HEIGHT, marks, f"Spectrum of measured torque and residual of {name}"
+    )
 
 
 def _above(curve: Array, low: float) -> Array:

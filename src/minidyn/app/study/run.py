@@ -16,7 +16,15 @@ from minidyn import __version__
 from minidyn.app.job import Log
 from minidyn.app.study.file import Step, Study, read_study
 from minidyn.app.study.steps import MAKERS, Context
-from minidyn.app.study.store import code_hash, held, key_of, recorded, refuse_others, work_of, write_step
+from minidyn.app.study.store import (
+    code_hash,
+    held,
+    key_of,
+    recorded,
+    refuse_others,
+    work_of,
+    write_step,
+)
 from minidyn.errors import DescriptionError, MinidynError, UnknownName
 from minidyn.formats.load import load
 from minidyn.model.robot import Robot
@@ -33,7 +41,8 @@ class StepResult:
 
     Attributes:
         name: Of the step.
-        state: "done", "unchanged" where an earlier run's result is still good, or "to do" where nothing was run.
+        state: "done", "unchanged" where an earlier run's result is still good, or "to do" where
+            nothing was run.
         seconds: That it took now.
         folder: Where its results are.
         summary: Figures of the result.
@@ -65,8 +74,14 @@ class StudyResult:
 
     @property
     def verdict(self) -> Mapping[str, Any] | None:
-        """The verdict on the identified model as plain values; None where nothing was identified."""
-        return next((step.summary["verdict"] for step in reversed(self.steps) if "verdict" in step.summary), None)
+        """The verdict on the identified model as plain values.
+
+        None where nothing was identified.
+        """
+        return next(
+            (step.summary["verdict"] for step in reversed(self.steps) if "verdict" in step.summary),
+            None,
+        )
 
     def __getitem__(self, name: str) -> StepResult:
         steps = {step.name: step for step in self.steps}
@@ -84,34 +99,36 @@ def run_study(
     path: str | Path,
     *,
     only: Sequence[str] = (),
-    force: bool = False,
+    rerun: bool = False,
     dry: bool = False,
     around: Callable[[str], AbstractContextManager[Any]] | None = None,
 ) -> StudyResult:
     """Run a study file; steps whose inputs have not changed since the last run are skipped.
 
-    Each step's results lie in a folder of its own, written whole or not at all, beside `provenance.json`: settings,
-    seed, versions, date, and hashes of inputs and results. Whatever stops the run, finished steps stay, and so does
-    what the step under way had prepared of large logs.
+    Each step's results lie in a folder of its own, written whole or not at all, beside
+    `provenance.json`: settings, seed, versions, date, and hashes of inputs and results. Whatever
+    stops the run, finished steps stay, and so does what the step under way had prepared of large
+    logs.
 
     Args:
         path: The study file, see docs/study-files.md.
         only: Steps to run, with those they need; none: all.
-        force: Run steps although nothing has changed.
+        rerun: Run steps again although nothing has changed.
         dry: Run nothing; report what there is to do.
-        around: Given the name of a step that is about to run, returns a context to run it in (a progress bar).
+        around: Given the name of a step that is about to run, returns a context to run it in (a
+            progress bar).
 
     Raises:
         DescriptionError: The file is wrong, or a step fails; with file and line.
     """
     with held(Path(path)):
-        return _run(path, only, force, dry, around)
+        return _run(path, only, rerun, dry, around)
 
 
 def _run(
     path: str | Path,
     only: Sequence[str],
-    force: bool,
+    rerun: bool,
     dry: bool,
     around: Callable[[str], AbstractContextManager[Any]] | None,
 ) -> StudyResult:
@@ -121,13 +138,13 @@ def _run(
     for step in () if dry else steps:  # before the first of them runs
         refuse_others(study.output / step.name)
     with executor_of(**({} if dry else study.engine)) as executor:
-        return _results(replace(context, executor=executor), steps, force, dry, around)
+        return _results(replace(context, executor=executor), steps, rerun, dry, around)
 
 
 def _results(
     context: Context,
     steps: Sequence[Step],
-    force: bool,
+    rerun: bool,
     dry: bool,
     around: Callable[[str], AbstractContextManager[Any]] | None,
 ) -> StudyResult:
@@ -137,7 +154,7 @@ def _results(
         facts = _facts(context, step, keys)
         keys[step.name] = key = key_of(facts)
         folder = study.output / step.name
-        record = None if force else recorded(folder, key)
+        record = None if rerun else recorded(folder, key)
         begin, state = time.perf_counter(), "unchanged"
         if record is None and dry:
             state, record = "to do", {"summary": {}}
@@ -151,7 +168,9 @@ def _results(
             except MinidynError as error:
                 raise DescriptionError(f"{step.where}: {error}") from None
         summary = dict(record["summary"])
-        if step.kind == "identify" and state != "to do":  # a matter of the other steps, so not of the record
+        if (
+            step.kind == "identify" and state != "to do"
+        ):  # a matter of the other steps, so not of the record
             untested = context.job(context.robot, test=context.logs("validate")).not_tested()
             summary["notices"] = [*summary["notices"], *notices_json(untested)]
             if not untested:
@@ -161,11 +180,13 @@ def _results(
 
 
 def _context(study: Study) -> Context:
-    robot = load(study.robot_path(study.robot), gravity=study.gravity)
+    robot = load(study.robot_path(study.robot), **study.changes)
     if study.coupling:
         robot = robot.with_drives(coupling=study.coupling)
     logs = [log for step in study.steps for log in step.logs]
-    notices = next(filter(None, (mapped_coupling(log.mapping, robot.joint_names) for log in logs)), [])
+    notices = next(
+        filter(None, (mapped_coupling(log.mapping, robot.joint_names) for log in logs)), []
+    )
     return Context(study, robot, with_mapped_coupling(robot, notices, robot.joint_names))
 
 
@@ -193,7 +214,11 @@ def _facts(context: Context, step: Step, keys: Mapping[str, str]) -> dict[str, A
     other = {"prior": load(study.robot_path(prior)).fingerprint} if isinstance(prior, str) else {}
     if path.is_file():  # exports copy from it what the fingerprint does not know, such as meshes
         other["sha256"] = content_hash(path)
-    known = {one: content_hash(study.path.parent / one) for one in step.settings.get("after", ()) if one != "identify"}
+    known = {
+        one: content_hash(study.path.parent / one)
+        for one in step.settings.get("after", ())
+        if one != "identify"
+    }
     return {
         "step": step.name,
         "version": __version__,
@@ -213,6 +238,7 @@ def _input(study: Study, log: Log) -> dict[str, Any]:
     folder = study.path.parent
     measured = () if log.step else log.files  # what a step simulates, that step's key says
     files = [
-        {"file": Path(os.path.relpath(file, folder)).as_posix(), "sha256": content_hash(file)} for file in measured
+        {"file": Path(os.path.relpath(file, folder)).as_posix(), "sha256": content_hash(file)}
+        for file in measured
     ]
     return {"files": files, "mapping": dict(log.reading), "part": list(log.part)}

@@ -62,7 +62,9 @@ def _one_of(names: Iterable[str], several: bool = False) -> Check:
 
 
 def _are_numbers(values: Any, count: int | None = None) -> bool:
-    return isinstance(values, list) and all(map(_is_number, values)) and count in (None, len(values))
+    return (
+        isinstance(values, list) and all(map(_is_number, values)) and count in (None, len(values))
+    )
 
 
 def _is_number_or_list(value: Any) -> bool:
@@ -73,16 +75,32 @@ _text = _kind("a text in quotes", lambda value: isinstance(value, str))
 _number = _kind("a number", _is_number)
 _positive = _kind("a number above 0", lambda value: _is_number(value) and value > 0)
 _from_zero = _kind("a number from 0", lambda value: _is_number(value) and 0 <= value < math.inf)
-_integer = _kind("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool))
+_integer = _kind(
+    "a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)
+)
 _flag = _kind("true or false", lambda value: isinstance(value, bool))
-_texts = _kind("a list of texts", lambda value: isinstance(value, list) and all(isinstance(x, str) for x in value))
+_texts = _kind(
+    "a list of texts",
+    lambda value: isinstance(value, list) and all(isinstance(x, str) for x in value),
+)
 _numbers = _kind("a number or a list of numbers", _is_number_or_list)
 _gain = _kind(
     "a number, one for each joint, or a matrix",
     lambda v: _is_number_or_list(v) or (isinstance(v, list) and all(map(_are_numbers, v))),
 )
 _gravity = _kind("three numbers, m/s²", lambda value: _are_numbers(value, 3))
-_part = _kind("two fractions such as [0, 0.7]", lambda v: _are_numbers(v, 2) and 0 <= v[0] < v[1] <= 1)
+_mount = _kind("roll, pitch and yaw, rad", lambda value: _are_numbers(value, 3))
+_lock = _kind(
+    "a table such as { finger = 0.02 }, or a list of names of joints",
+    lambda v: (
+        _are_numbers([*v.values()])
+        if isinstance(v, dict)
+        else isinstance(v, list) and all(isinstance(x, str) for x in v)
+    ),
+)
+_part = _kind(
+    "two fractions such as [0, 0.7]", lambda v: _are_numbers(v, 2) and 0 <= v[0] < v[1] <= 1
+)
 _any: Check = lambda table, key: table.raw(key)  # noqa: E731
 
 
@@ -95,26 +113,42 @@ def _terms(table: Table, key: str) -> Any:
 
 _coupling = _kind(
     "a table such as { joint6 = { joint5 = 1.0 } }: drives that other joints turn, too",
-    lambda v: isinstance(v, dict) and all(isinstance(x, dict) and _are_numbers([*x.values()]) for x in v.values()),
+    lambda v: (
+        isinstance(v, dict)
+        and all(isinstance(x, dict) and _are_numbers([*x.values()]) for x in v.values())
+    ),
 )
 _payload = _kind(
     "a table such as { mass = 2.0, com = [0, 0, 0.1] }",
     lambda v: isinstance(v, dict) and "mass" in v and set(v) <= {"mass", "com", "inertia"},
 )
-_prior = _kind("a robot's name or file, or false", lambda value: isinstance(value, str) or value is False)
+_prior = _kind(
+    "a robot's name or file, or false", lambda value: isinstance(value, str) or value is False
+)
 _friction = _kind(
     f"a table such as {{ viscous = 1.0, coulomb = [2, 2, 1] }}, of the terms {', '.join(TERMS)}",
     lambda v: (
-        isinstance(v, dict) and set(v) <= set(TERMS) and all(_is_number(x) or _are_numbers(x) for x in v.values())
+        isinstance(v, dict)
+        and set(v) <= set(TERMS)
+        and all(_is_number(x) or _are_numbers(x) for x in v.values())
     ),
 )
 
 ENGINE: dict[str, Check] = {"workers": _integer, "scheduler": _text, "dask": _one_of(DASK)}
 STUDY: dict[str, Check] = {"name": _text, "output": _text, "seed": _integer} | ENGINE
-ROBOT: dict[str, Check] = {"file": _text, "gravity": _gravity, "coupling": _coupling}
+ROBOT: dict[str, Check] = {
+    "file": _text,
+    "gravity": _gravity,
+    "mount": _mount,
+    "lock": _lock,
+    "keep_joints": _texts,
+    "coupling": _coupling,
+}
 MAPPING: dict[str, Check] = dict.fromkeys(OPTIONS, _any)
 _NOT_ASKED = ("robot", "recording", "executor", "on_error")
-PREPARATION: dict[str, Check] = dict.fromkeys((n for n in signature(prepare).parameters if n not in _NOT_ASKED), _any)
+PREPARATION: dict[str, Check] = dict.fromkeys(
+    (n for n in signature(prepare).parameters if n not in _NOT_ASKED), _any
+)
 VERDICT: dict[str, Check] = dict.fromkeys(signature(Limits).parameters, _from_zero)
 LOG: dict[str, Check] = {"name": _text, "files": _texts, "part": _part} | MAPPING
 _SIMULATE: dict[str, Check] = {
@@ -142,15 +176,20 @@ _MODEL: dict[str, Check] = {
     "sign_width": _numbers,
     "threads": _integer,
     "device": _one_of(DEVICES),
+    "force": _flag,
     "anyway": _flag,
 }
 _POSE = _kind("a list of numbers", _are_numbers)
 _PLAN: dict[str, Check] = {
     "friction": _terms,
     "rotor_inertia": _flag,
-    "limits": _kind("a table such as { velocity = 1.0, upper = { elbow = 1.5 } }", lambda v: isinstance(v, dict)),
+    "limits": _kind(
+        "a table such as { velocity = 1.0, upper = { elbow = 1.5 } }, the file of one, or a list",
+        lambda v: all(isinstance(one, dict | str) for one in (v if isinstance(v, list) else [v])),
+    ),
     "torque_share": _positive,
     "clearance": _from_zero,
+    "floor": _flag,
     "obstacles": _kind(
         'a list of tables such as { kind = "plane", point = [0, 0, 0], normal = [0, 0, 1] }',
         lambda v: isinstance(v, list) and all(isinstance(x, dict) for x in v),
@@ -174,8 +213,14 @@ _EXCITE: dict[str, Check] = _PLAN | {
 }
 STEPS: dict[str, dict[str, Check]] = {
     "simulate": _SIMULATE,
-    "base": {"method": _text, "model": _text, "seed": _integer, "joints": _texts, "tolerance": _number},
-    "plan": _PLAN,
+    "base": {
+        "method": _text,
+        "model": _text,
+        "seed": _integer,
+        "joints": _texts,
+        "tolerance": _number,
+    },
+    "plan": _PLAN | {"tolerance": _from_zero},
     "gains": {
         **dict.fromkeys(("logs", "loaded"), _texts),
         "mass": _positive,
@@ -184,6 +229,7 @@ STEPS: dict[str, dict[str, Check]] = {
         "link": _text,
         "friction": _terms,
         "rotor_inertia": _flag,
+        "force": _flag,
     },
     "identify": {
         "logs": _texts,
@@ -209,7 +255,12 @@ REQUIRED = {"identify": ["logs"], "validate": ["logs"], "simulate": ["name"]}
 REQUIRED |= {"excite": ["name", "duration"], "gains": ["logs", "loaded", "mass"]}
 REQUIRED |= {"payload": ["name", "logs"], "log": ["name", "files"]}
 """Keys that a table must have."""
-NEEDS = {"validate": ["identify"], "payload": ["identify"], "report": ["identify"], "compare": ["identify", "validate"]}
+NEEDS = {
+    "validate": ["identify"],
+    "payload": ["identify"],
+    "report": ["identify"],
+    "compare": ["identify", "validate"],
+}
 """Steps that must be there too."""
 READS = {"validate": "identify", "payload": "identify", "export": "identify", "report": "identify"}
 """Steps whose results are read, where the file has them."""

@@ -11,9 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minidyn.app.job import Job, Log, fitted_data, left_out
-from minidyn.app.report.facts import Facts, Places
+from minidyn.app.report.facts import Facts, Places, changes_line
 from minidyn.app.report.report import write_page
-from minidyn.app.result_folder import REPORT, comparison_data, gains_data, motion_files, payload_data, result_tables
+from minidyn.app.result_folder import (
+    REPORT,
+    comparison_data,
+    gains_data,
+    motion_files,
+    payload_data,
+    result_tables,
+)
 from minidyn.app.study.file import RECORDING, Step, Study
 from minidyn.arrays import plain_values
 from minidyn.base.base_parameters import base_parameters
@@ -52,25 +59,35 @@ class Context:
         """Return the logs of another step; none where the study does not have it."""
         return tuple(log for step in self.study.steps if step.kind == kind for log in step.logs)
 
-    def job(self, robot: Robot, fit: tuple[Log, ...] = (), test: tuple[Log, ...] = (), **settings: Any) -> Job:
+    def job(
+        self, robot: Robot, fit: tuple[Log, ...] = (), test: tuple[Log, ...] = (), **settings: Any
+    ) -> Job:
         """Return the job of a step."""
         lazy = settings.pop("lazy", None)
         if isinstance(settings.get("prior"), str):
             settings["prior"] = self.study.robot_path(settings["prior"])
-        engine: dict[str, Any] = {"on_error": settings.pop("on_error")} if "on_error" in settings else {}
+        engine: dict[str, Any] = (
+            {"on_error": settings.pop("on_error")} if "on_error" in settings else {}
+        )
         if self.executor is not None:
             engine, lazy = {**engine, "executor": self.executor}, True if lazy is None else lazy
-        return Job(robot, fit, test, settings, self.study.preparation, lazy, engine=engine, keep=self.keep)
+        return Job(
+            robot, fit, test, settings, self.study.preparation, lazy, engine=engine, keep=self.keep
+        )
 
-    def places(self, kind: str) -> Places:
+    def places(self, kind: str, robot: Robot) -> Places:
         """Return where the files of the identification are, for commands in reports."""
         logs = tuple(str(file) for log in self.logs(kind) for file in log.files)
         estimate = str(self.study.output / kind / "estimate.json")
         exported = self.study.output / "export"
         folder = str(exported) if any(step.kind == "export" for step in self.study.steps) else ""
-        common = self.study.mapping and all(log.reading == self.study.mapping for log in self.logs(kind))
+        common = self.study.mapping and all(
+            log.reading == self.study.mapping for log in self.logs(kind)
+        )
         reading = ("--mapping", str(self.study.path)) if common else ()
-        return Places(self.study.robot_path(self.study.robot), logs, folder, estimate, reading)
+        changes = changes_line(robot, self.study.changes)
+        file = self.study.robot_path(self.study.robot)
+        return Places(file, logs, folder, estimate, reading, changes)
 
     @property
     def estimate(self) -> Estimate:
@@ -85,7 +102,9 @@ def _simulate(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     """Simulate a log of the robot, with drives and parameters of its own."""
     given = dict(step.settings)
     if "payload" in given:
-        given["payload"] = Payload(0.0, {"inertia": np.zeros((3, 3)), "com": np.zeros(3), **given["payload"]})
+        given["payload"] = Payload(
+            0.0, {"inertia": np.zeros((3, 3)), "com": np.zeros(3), **given["payload"]}
+        )
     truth = _truth(context.coupled, given, context.study.seed)  # the same robot in every run
     recording, _ = simulated(truth, **given)
     recording.save(folder / RECORDING)
@@ -94,7 +113,10 @@ def _simulate(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
 
 
 def _truth(robot: Robot, given: dict[str, Any], seed: int) -> Robot:
-    """Return the robot that is simulated: friction, rotor inertia and other parameters as the step says."""
+    """Return the robot that is simulated.
+
+    Friction, rotor inertia and other parameters as the step says.
+    """
     friction = given.pop("friction", {})
     rotor = {"rotor_inertia": given.pop("rotor_inertia")} if "rotor_inertia" in given else {}
     spread = given.pop("parameter_spread", 0.0)
@@ -110,8 +132,12 @@ def _truth(robot: Robot, given: dict[str, Any], seed: int) -> Robot:
     for term, value in {**friction, **rotor}.items():
         each = np.asarray(value, dtype=float)
         if each.ndim and len(each) not in (robot.n, len(driven)):
-            raise ShapeError(f"{term}: expected one number, or one for each of {robot.n} joints, got {len(each)}")
-        if each.ndim and len(each) < len(driven):  # joints that follow another have no drive of their own
+            raise ShapeError(
+                f"{term}: expected one number, or one for each of {robot.n} joints, got {len(each)}"
+            )
+        if each.ndim and len(each) < len(
+            driven
+        ):  # joints that follow another have no drive of their own
             known = dict(zip(robot.independent, each))
             each = np.array([known.get(joint, 0.0) for joint in driven])
         for joint, number in zip(driven, np.broadcast_to(each, len(driven))):
@@ -127,7 +153,11 @@ def _base(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     _write(folder / "base.md", found.to_markdown())
     _write_json(folder / "base.json", found.to_json() | {"relations": relations_json(found)})
     notices = notices_json(found.notices)
-    return {"base_parameters": found.rank, "parameters": len(context.robot.layout), "notices": notices}
+    return {
+        "base_parameters": found.rank,
+        "parameters": len(context.robot.layout),
+        "notices": notices,
+    }
 
 
 def _excite(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
@@ -135,11 +165,16 @@ def _excite(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     given = dict(step.settings)
     formats, home = given.pop("formats", ()), given.pop("home", None)
     folders = {"identify": context.study.output / "identify" / "estimate.json"}
-    known = [load_estimate(folders.get(one, context.study.path.parent / one)) for one in given.pop("after", ())]
+    known = [
+        load_estimate(folders.get(one, context.study.path.parent / one))
+        for one in given.pop("after", ())
+    ]
     made = excite(context.coupled, given.pop("duration"), after=known or None, **given)
     files = motion_files(made, folder, formats, home)
     about = {"feasible": made.feasible, "condition": made.condition, "logdet": made.logdet}
-    return dict(plain_values({**about, "files": files, "notices": notices_json(made.notices)}, finite=True))
+    return dict(
+        plain_values({**about, "files": files, "notices": notices_json(made.notices)}, finite=True)
+    )
 
 
 def _plan(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
@@ -157,7 +192,8 @@ def _identify(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     estimate = job.identify()
     estimate.save(folder / "estimate.json")
     _write(folder / "parameters.md", result_tables(estimate, {}))
-    about: dict[str, Any] = {"places": context.places("identify"), "limits": context.study.limits}
+    about: dict[str, Any] = {"limits": context.study.limits}
+    about["places"] = context.places("identify", estimate.robot)
     facts = Facts(estimate, {}, job.validate_fit(estimate), code=False, **about)
     write_page(facts, folder / REPORT, f"{context.study.name}: fitted data")
     return {
@@ -181,7 +217,10 @@ def _validate(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
         key: {name: entry[key] for name, entry in errors.items()}
         for key in ("relative_error", "filtered_relative_error", "data")
     }
-    return summary | {"verdict": verdict.to_json(), "notices": notices_json([*left_out(runs), *fitted_data(runs)])}
+    return summary | {
+        "verdict": verdict.to_json(),
+        "notices": notices_json([*left_out(runs), *fitted_data(runs)]),
+    }
 
 
 def _export(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
@@ -207,7 +246,10 @@ def _export(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
         for target in step.settings.get("targets", ("c",)):
             for name, text in code_files(robot, function, target).items():
                 _write(folder / name, text)
-    return {"files": sorted(path.name for path in folder.iterdir()), "notices": notices_json(notices)}
+    return {
+        "files": sorted(path.name for path in folder.iterdir()),
+        "notices": notices_json(notices),
+    }
 
 
 def _report(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
@@ -215,13 +257,23 @@ def _report(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     estimate = context.estimate
     job = context.job(estimate.robot, context.logs("identify"), context.logs("validate"))
     details = {"study": context.study.path.name, "seed": context.study.seed} | {
-        f"log {log.name}": f"simulated by {log.step}" if log.step else ", ".join(file.name for file in log.files)
+        f"log {log.name}": f"simulated by {log.step}"
+        if log.step
+        else ", ".join(file.name for file in log.files)
         for log in step.logs
     }
     found, fitted = job.validate(estimate), job.validate_fit(estimate)
     code = step.settings.get("code", True)
-    places = context.places("identify")
-    facts = Facts(estimate, found, fitted, details=details, code=code, places=places, limits=context.study.limits)
+    places = context.places("identify", estimate.robot)
+    facts = Facts(
+        estimate,
+        found,
+        fitted,
+        details=details,
+        code=code,
+        places=places,
+        limits=context.study.limits,
+    )
     write_page(facts, folder / REPORT, step.settings.get("title", context.study.name))
     return {"files": [REPORT]}
 
@@ -229,22 +281,27 @@ def _report(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
 def _payload(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     """Find the load that logs carry against the identified model."""
     estimate = context.estimate
-    found = payload_data(context.job(estimate.robot, step.logs).payload(estimate, step.settings.get("link")))
+    found = payload_data(
+        context.job(estimate.robot, step.logs).payload(estimate, step.settings.get("link"))
+    )
     _write_json(folder / "payload.json", found)
     return {"mass": found["mass"], "notices": found["notices"]}
 
 
 def _gains(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     """Find drive gains from currents of logs without and with a load that was weighed."""
-    from minidyn.identification.gains.drive_gains import identify_drive_gains  # scipy.stats takes a second
+    from minidyn.identification.gains.drive_gains import (
+        identify_drive_gains,
+    )  # scipy.stats takes a second
 
     wanted = dict(step.settings)
+    force = wanted.pop("force", False)
     empty = len(step.logs) - len(wanted.pop("loaded"))
     logs = [replace(log, reading={**log.reading, "currents_as_torque": True}) for log in step.logs]
     job = context.job(context.robot)
     runs = [job.recording(*some, lazy=False) for some in (logs[:empty], logs[empty:])]
     found = identify_drive_gains(context.robot, runs[0], runs[1], wanted.pop("mass"), **wanted)
-    found.save(folder / "gains.toml")
+    found.save(folder / "gains.toml", force=force)
     data = gains_data(found)
     _write_json(folder / "gains.json", data)
     return {"gains": found.gains.tolist(), "notices": data["notices"]}
@@ -268,6 +325,18 @@ def _write_json(path: Path, data: Any) -> None:
     _write(path, json.dumps(data, indent=1, allow_nan=False) + "\n")
 
 
-_MAKERS = (_simulate, _excite, _base, _plan, _gains, _identify, _validate, _payload, _compare, _export, _report)
+_MAKERS = (
+    _simulate,
+    _excite,
+    _base,
+    _plan,
+    _gains,
+    _identify,
+    _validate,
+    _payload,
+    _compare,
+    _export,
+    _report,
+)
 MAKERS: dict[str, Maker] = {maker.__name__[1:]: maker for maker in _MAKERS}
 """The function of each kind of step."""

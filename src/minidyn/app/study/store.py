@@ -1,8 +1,8 @@
 """Results of a study: one folder a step, whole or absent, with a record of where it came from.
 
-A step's key is a hash of everything that decides its result: its settings, the contents of its input files, the keys of
-the steps before it and the code of minidyn. A folder whose record has the same key, and whose files are as they were
-written, is up to date.
+A step's key is a hash of everything that decides its result: its settings, the contents of its
+input files, the keys of the steps before it and the code of minidyn. A folder whose record has the
+same key, and whose files are as they were written, is up to date.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ _LIBRARIES = ("numpy", "scipy", "llvmlite", "pyarrow", "rosbags", "mujoco")
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Hold a study file while it is run, or say that another process does; a process that ends lets go of it.
+    """Hold a study file while it is run, or say that another process does.
 
-    On systems and network folders without locks it is run all the same: steps are put in place whole, the last counts.
+    A process that ends lets go of it. On systems and network folders without locks it is run all
+    the same: steps are put in place whole, the last counts.
     """
     try:
         import fcntl
@@ -48,7 +49,10 @@ def held(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            text = f"{path}: another process runs this study; wait until it is through, or copy the file elsewhere"
+            text = (
+                f"{path}: another process runs this study; wait until it is through, or copy the "
+                "file elsewhere"
+            )
             raise DescriptionError(text) from None
         except OSError:
             pass
@@ -74,7 +78,11 @@ def code_hash() -> str:
 @cache
 def versions() -> Mapping[str, str]:
     """Return the versions of everything that may change a result."""
-    found = {"minidyn": __version__, "python": sys.version.split()[0], "platform": platform.platform()}
+    found = {
+        "minidyn": __version__,
+        "python": sys.version.split()[0],
+        "platform": platform.platform(),
+    }
     for name in _LIBRARIES:
         with suppress(PackageNotFoundError):
             found[name] = version(name)
@@ -82,7 +90,10 @@ def versions() -> Mapping[str, str]:
 
 
 def recorded(folder: Path, key: str) -> dict[str, Any] | None:
-    """Return a step's record where it is up to date: same key, every file as it was written; else None."""
+    """Return a step's record where it is up to date: same key, every file as it was written.
+
+    Else None.
+    """
     try:
         record: dict[str, Any] = json.loads((folder / PROVENANCE).read_text(encoding="utf-8"))
         same = record["key"] == key and all(
@@ -107,17 +118,21 @@ def refuse_others(folder: Path) -> None:
 
 
 def work_of(output: Path) -> Path:
-    """Return where steps keep work, below the results of a study, each under its key; it goes when a step is whole."""
+    """Return where steps keep work, below the results of a study, each under its key.
+
+    It goes when a step is whole.
+    """
     return output / ".work"
 
 
 def write_step(
     folder: Path, key: str, facts: Mapping[str, Any], make: Callable[[Path], Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Run a step into a new folder beside the old one, add the record, then put it in place; return the record.
+    """Run a step into a new folder beside the old one, add the record, then put it in place.
 
-    `facts` are for the record: settings, inputs, seed. `make` writes files into the folder it is given and returns a
-    summary. A folder that holds files which no step wrote is refused.
+    Return the record. `facts` are for the record: settings, inputs, seed. `make` writes files into
+    the folder it is given and returns a summary. A folder that holds files which no step wrote is
+    refused.
     """
     refuse_others(folder)
     begin = datetime.now(UTC)

@@ -1,7 +1,8 @@
-"""The minimal linear combinations themselves, over scalars: which constants of composite bodies make the set.
+"""The minimal linear combinations themselves, over scalars.
 
-One function writes the set down for scalars of any kind. Fed with the rows of an identity matrix it gives the map from
-standard parameters, fed with polynomials it gives formulas with the robot's geometry symbols.
+Which constants of composite bodies make the set. One function writes the set down for scalars of
+any kind. Fed with the rows of an identity matrix it gives the map from standard parameters, fed
+with polynomials it gives formulas with the robot's geometry symbols.
 """
 
 from __future__ import annotations
@@ -22,26 +23,35 @@ from minidyn.model.robot import Robot
 class Combination:
     """One minimal linear combination."""
 
-    # U33_1, U11_22_4, U12_4, U13_4, U23_4, k2x, k2y, k3z, m3, kappa1_3, kappa2_3, or a drive term (Fv2). U13h_3 and
-    # U23h_3 are taken about the point where all axes meet
+    # U33_1, U11_22_4, U12_4, U13_4, U23_4, k2x, k2y, k3z, m3, kappa1_3, kappa2_3, or a drive term
+    # (Fv2). U13h_3 and U23h_3 are taken about the point where all axes meet
     name: str
     joint: int  # index of its joint
-    unit: int  # power of length in its unit (a mass has 0, a first moment 1, an inertia 2; a drive term -1: none)
-    leaders: tuple[str, ...]  # symbols of the standard parameters of its own link that it may stand for, best first
+    # power of length in its unit (a mass has 0, a first moment 1, an inertia 2; a drive term -1:
+    # none)
+    unit: int
+    leaders: tuple[
+        str, ...
+    ]  # symbols of the standard parameters of its own link that it may stand for, best first
     value: Scalar
 
 
 def combinations(
     robot: Robot, structure: Structure, phi: Sequence[Scalar], numbers: Numbers = REAL
 ) -> list[Combination]:
-    """Return the set of minimal linear combinations of a robot in mDH frames, joint by joint, phi given as scalars.
+    """Return the set of minimal linear combinations of a robot in mDH frames, joint by joint, phi
+    given as scalars.
 
-    Implements: Lin1994 Theorem 4, Theorem 5 and eq. (53)-(54), LinFang1999 Theorem 1 and eq. (27)-(28).
+    Implements: Lin1994 Theorem 4, Theorem 5 and eq. (53)-(54), LinFang1999 Theorem 1 and eq.
+    (27)-(28).
+
     Differs: Corrected as in ERRATA A; trees; rotor inertia and friction take part.
     """
     layout = robot.layout
     standing = stands(robot, numbers)
-    constants = inertia_constants_of(standing, [list(phi[part]) for part in layout.links], structure.version)
+    constants = inertia_constants_of(
+        standing, [list(phi[part]) for part in layout.links], structure.version
+    )
     found: list[Combination] = []
     for index, (role, c) in enumerate(zip(structure.roles, constants)):
         drives = {column.symbol: phi[column.index] for column in layout.drives[index]}
@@ -65,13 +75,16 @@ def combinations(
             found.append(Combination(f"{ROTOR}{n}", index, -1, (ROTOR,), rotor))
         for symbol, value in drives.items():
             if symbol == "Fo" and merges and not role.turning and role.pull != 0.0:
-                # the rotor takes the mass's part in acceleration, the offset its weight: nothing is left of the mass
+                # the rotor takes the mass's part in acceleration, the offset its weight: nothing is
+                # left of the mass
                 value = value - role.pull * c.mass
             found.append(Combination(f"{symbol}{n}", index, -1, (symbol,), value))
     return found
 
 
-def _turning(index: int, role: Role, c: Constants, rotor: Scalar | None, h: Scalar | None) -> list[Combination]:
+def _turning(
+    index: int, role: Role, c: Constants, rotor: Scalar | None, h: Scalar | None
+) -> list[Combination]:
     n = role.number
     U11, U12, U13, U22, U23, U33 = c.U
     kx, ky, _ = c.k
@@ -87,16 +100,22 @@ def _turning(index: int, role: Role, c: Constants, rotor: Scalar | None, h: Scal
             Combination(f"U23{mark}_{n}", index, 2, ("YZ",), U23 if h is None else U23 - h * ky),
         ]
     if role.delta == 1 or (role.delta is None and role.centre is None):
-        found += [Combination(f"k{n}x", index, 1, ("MX",), kx), Combination(f"k{n}y", index, 1, ("MY",), ky)]
+        found += [
+            Combination(f"k{n}x", index, 1, ("MX",), kx),
+            Combination(f"k{n}y", index, 1, ("MY",), ky),
+        ]
     return found
 
 
-def _sliding(index: int, role: Role, c: Constants, rotor: Scalar | None, u: Vector | None) -> list[Combination]:
+def _sliding(
+    index: int, role: Role, c: Constants, rotor: Scalar | None, u: Vector | None
+) -> list[Combination]:
     n = role.number
     found = [Combination(f"m{n}", index, 0, ("M",), c.mass if rotor is None else c.mass + rotor)]
     if role.s is not None:
         found += [
-            Combination(f"k{n}{axis}", index, 1, (f"M{axis.upper()}",), c.k[place]) for place, axis in enumerate("xyz")
+            Combination(f"k{n}{axis}", index, 1, (f"M{axis.upper()}",), c.k[place])
+            for place, axis in enumerate("xyz")
         ]
     elif u is not None:
         first = ("MX", "MY", "MZ")
@@ -115,14 +134,18 @@ def _gravity(index: int, role: Role, c: Constants) -> list[Combination]:
         return [Combination(f"m{n}", index, 0, ("M",), c.mass)] if role.sigma else []
     if role.delta == 0:
         return []
-    return [Combination(f"k{n}x", index, 1, ("MX",), c.k[0]), Combination(f"k{n}y", index, 1, ("MY",), c.k[1])]
+    return [
+        Combination(f"k{n}x", index, 1, ("MX",), c.k[0]),
+        Combination(f"k{n}y", index, 1, ("MY",), c.k[1]),
+    ]
 
 
 def _first_axis(standing: Sequence[Stand], structure: Structure, index: int) -> Vector:
-    """Axis of joint r in the frame of a translational joint between r and s: constant, since all turn about it.
+    """Axis of joint r in the frame of a translational joint between r and s.
 
-    In the frame of the last rotational joint it is ±z; from there only constant turns follow. The sign does not matter
-    to what κ1 and κ2 span, but their values follow it.
+    Constant, since all turn about it. In the frame of the last rotational joint it is ±z; from
+    there only constant turns follow. The sign does not matter to what κ1 and κ2 span, but their
+    values follow it.
     """
     path = [index]
     while True:
@@ -149,11 +172,13 @@ def _sense(standing: Sequence[Stand], structure: Structure, index: int) -> int:
     return 1 if u[2] > 0 else -1
 
 
-def _height(robot: Robot, standing: Sequence[Stand], structure: Structure, index: int, numbers: Numbers) -> Scalar:
+def _height(
+    robot: Robot, standing: Sequence[Stand], structure: Structure, index: int, numbers: Numbers
+) -> Scalar:
     """(O_j - P)·z of a joint where all axes meet in P, from constants alone.
 
-    P is on the axis of s at -d (its common normal with the axis before is zero long), and from one frame to the next
-    it stays where it is.
+    P is on the axis of s at -d (its common normal with the axis before is zero long), and from one
+    frame to the next it stays where it is.
     """
     path = [index]
     while structure.roles[path[-1]].number != structure.roles[index].s:

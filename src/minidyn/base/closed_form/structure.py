@@ -1,8 +1,9 @@
-"""Which constants of composite bodies a robot's motion can show: r, s, δ and σ, each with its reason.
+"""Which constants of composite bodies a robot's motion can show.
 
-r is the first rotational joint, s the first one after it whose axis is not parallel to r's. Before r nothing turns;
-from r to s everything turns about one direction; from s on, bodies turn every way. Along a tree the same holds on the
-path from the base to each joint, so r and s belong to a path.
+r, s, δ and σ, each with its reason. r is the first rotational joint, s the first one after it whose
+axis is not parallel to r's. Before r nothing turns; from r to s everything turns about one
+direction; from s on, bodies turn every way. Along a tree the same holds on the path from the base
+to each joint, so r and s belong to a path.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from minidyn.arrays import Array
+from minidyn.model.canonical import ROUNDING
 from minidyn.model.joint import largest_length
 from minidyn.model.placements import joints_to, tree_pose
 from minidyn.model.robot import Robot
@@ -22,8 +24,6 @@ _Number = Callable[[int], int]  # of a joint, for people
 
 FOR = ("torque", "gravity", "inertia")
 """What the set must determine: all torques, the gravity load alone, the inertia matrix alone."""
-
-_TOLERANCE = 1e-9  # sines of angles, and distances against the robot's size
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,18 @@ class Role:
         number: The joint's number (from 1).
         joint: Its name.
         turning: Rotational or translational.
-        r: Number of the first rotational joint on the path from the base up to it; None: there is none.
-        s: Number of the first rotational joint on that path that is not parallel to r; None: there is none.
-        delta: For a rotational joint: 1 where its first moments kx, ky count; None from s on, where they always do.
-        sigma: For a translational joint between r and s: 1 where κ1, κ2 count; in the gravity set for every
-            translational joint: 1 where its mass counts. None elsewhere.
-        centre: Where nothing but rotation about one point moves the joint and gravity does not act: the distance from
-            that point to the frame's origin along the axis; None elsewhere.
-        alone: Whether its own U33 (rotational) or m̂ (translational) acts on its own drive alone, as a rotor does.
+        r: Number of the first rotational joint on the path from the base up to it; None: there is
+            none.
+        s: Number of the first rotational joint on that path that is not parallel to r; None: there
+            is none.
+        delta: For a rotational joint: 1 where its first moments kx, ky count; None from s on, where
+            they always do.
+        sigma: For a translational joint between r and s: 1 where κ1, κ2 count; in the gravity set
+            for every translational joint: 1 where its mass counts. None elsewhere.
+        centre: Where nothing but rotation about one point moves the joint and gravity does not act:
+            the distance from that point to the frame's origin along the axis; None elsewhere.
+        alone: Whether its own U33 (rotational) or m̂ (translational) acts on its own drive alone, as
+            a rotor does.
         pull: Gravity along the axis of a translational joint that is `alone`, m/s².
         reason: Why, in words.
         rotor_reason: Why `alone`, in words.
@@ -63,7 +67,9 @@ class Role:
     @property
     def key(self) -> str:
         """What the reason is of: "delta", "sigma" or "centre"; "": there is none."""
-        return next((key for key in ("delta", "sigma", "centre") if getattr(self, key) is not None), "")
+        return next(
+            (key for key in ("delta", "sigma", "centre") if getattr(self, key) is not None), ""
+        )
 
 
 @dataclass(frozen=True)
@@ -82,12 +88,18 @@ class Structure:
 
     @cached_property
     def r(self) -> int | tuple[int, ...] | None:
-        """Number of the first rotational joint; a tuple where branches differ, None where nothing turns."""
+        """Number of the first rotational joint.
+
+        A tuple where branches differ, None where nothing turns.
+        """
         return _one({role.r for role in self.roles})
 
     @cached_property
     def s(self) -> int | tuple[int, ...] | None:
-        """Number of the first rotational joint not parallel to r; a tuple where branches differ, None: none."""
+        """Number of the first rotational joint not parallel to r.
+
+        A tuple where branches differ, None: none.
+        """
         return _one({role.s for role in self.roles})
 
     @cached_property
@@ -106,13 +118,19 @@ class Structure:
         first = why = "no joint turns"
         if self.r is not None:
             first = f"joint {self.r} is the first rotational joint"
-            why = f"no rotational joint has an axis that is not parallel to that of joint {_shown(self.r)}"
+            why = (
+                "no rotational joint has an axis that is not parallel to that of joint "
+                f"{_shown(self.r)}"
+            )
         if isinstance(self.r, tuple):
             first = "the first rotational joints on the paths from the base"
         if isinstance(self.s, tuple):
             why = "on each path, the first rotational joint not parallel to the first one"
         elif self.s is not None:
-            why = f"joint {self.s} is the first rotational joint not parallel to joint {_shown(self.r)}"
+            why = (
+                f"joint {self.s} is the first rotational joint not parallel to joint "
+                f"{_shown(self.r)}"
+            )
         found = {"r": first, "s": why}
         for role in self.roles:
             if role.key:
@@ -122,7 +140,10 @@ class Structure:
 
     def describe(self) -> str:
         """Return r, s, δ and σ with their reasons, one a line."""
-        lines = [f"r = {_shown(self.r)}: {self.reasons['r']}", f"s = {_shown(self.s)}: {self.reasons['s']}"]
+        lines = [
+            f"r = {_shown(self.r)}: {self.reasons['r']}",
+            f"s = {_shown(self.s)}: {self.reasons['s']}",
+        ]
         for role in self.roles:
             if role.key == "centre":
                 lines.append(f"joint {role.number}: {role.reason}")
@@ -147,9 +168,10 @@ def structure_of(
 ) -> Structure:
     """Return r, s, δ and σ of a chain or tree of rotational and translational joints.
 
-    Parallel, perpendicular, coaxial and concurrent are decided at a general position, where only what holds for every
-    position holds; opposite directions count as parallel. Frames have z on the joint's axis (for `centre`; any frames
-    do for the rest). `numbers` are the joints' numbers for people; None: from 1. Nothing depends on the version.
+    Parallel, perpendicular, coaxial and concurrent are decided at a general position, where only
+    what holds for every position holds; opposite directions count as parallel. Frames have z on the
+    joint's axis (for `centre`; any frames do for the rest). `numbers` are the joints' numbers for
+    people; None: from 1. Nothing depends on the version.
 
     Implements: Lin1994 Theorem 4 and Theorem 5, LinFang1999 Theorem 1, corrected as in ERRATA A.
     Differs: Trees, path by path; the zero-gravity exception; which rotor inertias merge.
@@ -177,20 +199,20 @@ class _Scene:
         self.down = np.zeros(3) if self.weightless else robot.gravity / norm
 
     def parallel(self, a: int, b: int) -> bool:
-        return bool(np.linalg.norm(np.cross(self.u[a], self.u[b])) < _TOLERANCE)
+        return bool(np.linalg.norm(np.cross(self.u[a], self.u[b])) < ROUNDING)
 
     def perpendicular(self, a: int, b: int) -> bool:
-        return bool(abs(self.u[a] @ self.u[b]) < _TOLERANCE)
+        return bool(abs(self.u[a] @ self.u[b]) < ROUNDING)
 
     def along_gravity(self, a: int) -> bool:
-        return bool(np.linalg.norm(np.cross(self.u[a], self.down)) < _TOLERANCE)
+        return bool(np.linalg.norm(np.cross(self.u[a], self.down)) < ROUNDING)
 
     def across_gravity(self, a: int) -> bool:
-        return bool(abs(self.u[a] @ self.down) < _TOLERANCE)
+        return bool(abs(self.u[a] @ self.down) < ROUNDING)
 
     def on_axis(self, point: Array, a: int) -> bool:
         reach = np.cross(point - self.origin[a], self.u[a])
-        return bool(np.linalg.norm(reach) < _TOLERANCE * self.size)
+        return bool(np.linalg.norm(reach) < ROUNDING * self.size)
 
     def turning(self, index: int) -> bool:
         return self.robot.joints[index].turns
@@ -211,7 +233,9 @@ def _role(scene: _Scene, index: int, number: _Number) -> Role:
             delta, reason = 0, "gravity is zero"
         elif s is None:
             delta = 0 if scene.along_gravity(index) else 1
-            reason = f"the axis of joint {number(index)} is {'' if delta == 0 else 'not '}along gravity"
+            reason = (
+                f"the axis of joint {number(index)} is {'' if delta == 0 else 'not '}along gravity"
+            )
     elif scene.turning(index) and s is None:
         delta, reason = _delta(scene, path, turning[0], number)
     elif not scene.turning(index) and r is not None and s is None:
@@ -222,12 +246,13 @@ def _role(scene: _Scene, index: int, number: _Number) -> Role:
         centre = _centre(scene, path, r, s)
         if centre is not None:
             reason = (
-                f"gravity does not act and the axes of all joints up to {number(index)} meet in one point, so that its "
-                "first moments act only through its inertia about that point"
+                f"gravity does not act and the axes of all joints up to {number(index)} meet in "
+                "one point, so that its first moments act only through its inertia about that "
+                "point"
             )
     alone, why = _alone(scene, path, number)
     pull = 0.0 if scene.weightless else float(scene.gravity @ scene.u[index])
-    if abs(pull) < _TOLERANCE * float(np.linalg.norm(scene.gravity)):
+    if abs(pull) < ROUNDING * float(np.linalg.norm(scene.gravity)):
         pull = 0.0
     return Role(
         number=number(index),
@@ -256,25 +281,40 @@ def _delta(scene: _Scene, path: Sequence[int], r: int, number: _Number) -> tuple
     for k in path[:-1]:
         if scene.turning(k) and not scene.on_axis(scene.origin[j], k):
             return 1, f"joint {number(k)} turns about another axis than joint {number(j)}"
-    weight = "gravity does not act" if scene.weightless else f"gravity is along the axis of joint {number(r)}"
+    weight = (
+        "gravity does not act"
+        if scene.weightless
+        else f"gravity is along the axis of joint {number(r)}"
+    )
     return 0, f"{weight}, and no joint before joint {number(j)} moves its axis sideways"
 
 
 def _sigma_gravity(
     scene: _Scene, path: Sequence[int], r: int | None, s: int | None, number: _Number
 ) -> tuple[int, str]:
-    """σ of a translational joint for the gravity load: 0 iff it is across gravity in every position."""
+    """σ of a translational joint for the gravity load.
+
+    0 iff it is across gravity in every position.
+    """
     i = path[-1]
     if scene.weightless:
         return 0, "gravity is zero"
     if r is None:
         across = scene.across_gravity(i)
-        return int(not across), f"joint {number(i)} slides {'across' if across else 'not across'} gravity"
+        return int(
+            not across
+        ), f"joint {number(i)} slides {'across' if across else 'not across'} gravity"
     if s is None:
         if scene.along_gravity(r) and scene.perpendicular(i, r):
-            return 0, f"joint {number(i)} slides across joint {number(r)}, whose axis is along gravity"
+            return (
+                0,
+                f"joint {number(i)} slides across joint {number(r)}, whose axis is along gravity",
+            )
         if scene.across_gravity(r) and scene.parallel(i, r):
-            return 0, f"joint {number(i)} slides along joint {number(r)}, whose axis is across gravity"
+            return (
+                0,
+                f"joint {number(i)} slides along joint {number(r)}, whose axis is across gravity",
+            )
     elif (
         scene.along_gravity(r)
         and scene.perpendicular(s, r)
@@ -282,14 +322,17 @@ def _sigma_gravity(
         and all(scene.parallel(m, s) for m in path[path.index(s) :] if scene.turning(m))
     ):
         return 0, (
-            f"joint {number(i)} slides along joint {number(s)}, which is across joint {number(r)}, whose axis is along "
-            "gravity"
+            f"joint {number(i)} slides along joint {number(s)}, which is across joint "
+            f"{number(r)}, whose axis is along gravity"
         )
     return 1, f"joint {number(i)} slides along gravity in some position"
 
 
 def _centre(scene: _Scene, path: Sequence[int], r: int, s: int) -> float | None:
-    """Distance from the common point of all axes to the frame's origin, along the axis; None: no such point."""
+    """Distance from the common point of all axes to the frame's origin, along the axis.
+
+    None: no such point.
+    """
     if not all(scene.turning(i) for i in path):
         return None
     normal = np.cross(scene.u[r], scene.u[s])
@@ -303,9 +346,16 @@ def _centre(scene: _Scene, path: Sequence[int], r: int, s: int) -> float | None:
 
 
 def _alone(scene: _Scene, path: Sequence[int], number: _Number) -> tuple[bool, str]:
-    """Whether U33 or m̂ of the last joint acts on its own drive alone: then a rotor cannot be separated from it."""
+    """Whether U33 or m̂ of the last joint acts on its own drive alone.
+
+    Then a rotor cannot be separated from it.
+    """
     j = path[-1]
-    what = f"U33 of joint {number(j)}" if scene.turning(j) else f"the mass that joint {number(j)} moves"
+    what = (
+        f"U33 of joint {number(j)}"
+        if scene.turning(j)
+        else f"the mass that joint {number(j)} moves"
+    )
     for m in path[:-1]:
         if scene.turning(j):
             if scene.turning(m) and not scene.perpendicular(m, j):

@@ -1,12 +1,15 @@
-"""Constant angles of a robot in exact arithmetic: every relation between them is kept, hidden right angles are found.
+"""Constant angles of a robot in exact arithmetic.
 
-Exact arithmetic replaces a constant angle by a random point of the circle. Two axes that are parallel because one link
-turns by 0.3 rad and the next by -0.3 rad must stay parallel, so angles that are sums of others become sums of their
-points: same, opposite, supplement, complement, halves, doubles, sums. What is left independent is general.
+Every relation between them is kept, hidden right angles are found. Exact arithmetic replaces a
+constant angle by a random point of the circle. Two axes that are parallel because one link turns by
+0.3 rad and the next by -0.3 rad must stay parallel, so angles that are sums of others become sums
+of their points: same, opposite, supplement, complement, halves, doubles, sums. What is left
+independent is general.
 
-A file may give a frame by roll, pitch and yaw although one of its axes is exactly perpendicular to one of its
-parent's. Three angles that stand for themselves in exact arithmetic would lose that. With an entry R_ij = 0 the
-rotation is a turn about axis i, a right angle and a turn about axis j, and there the right angle is exact.
+A file may give a frame by roll, pitch and yaw although one of its axes is exactly perpendicular to
+one of its parent's. Three angles that stand for themselves in exact arithmetic would lose that.
+With an entry R_ij = 0 the rotation is a turn about axis i, a right angle and a turn about axis j,
+and there the right angle is exact.
 """
 
 from __future__ import annotations
@@ -47,9 +50,10 @@ class AngleSum:
 class AngleBasis:
     """Independent angles, and every angle seen so far as a sum of them.
 
-    A relation is accepted only where it can hardly be an accident: with many angles there are many sums, and the
-    tolerance shrinks from 1e-9 rad so that an accidental one has a probability below 1e-5 for each angle. Where it
-    happens, only a robot whose structure hangs on that very sum is misjudged.
+    A relation is accepted only where it can hardly be an accident: with many angles there are many
+    sums, and the tolerance shrinks from 1e-9 rad so that an accidental one has a probability below
+    1e-5 for each angle. Where it happens, only a robot whose structure hangs on that very sum is
+    misjudged.
     """
 
     def __init__(self, angles: Iterable[float] = ()) -> None:
@@ -81,16 +85,27 @@ class AngleBasis:
             if off[best] < tolerance:
                 units = round(float(rest[best]) / step) * round(step / _UNIT)
                 own = zip(indices[best[0]], factors[best[1]])
-                return AngleSum(units % UNITS, tuple((int(i), int(k) * PARTS // divisor) for i, k in own))
+                return AngleSum(
+                    units % UNITS, tuple((int(i), int(k) * PARTS // divisor) for i, k in own)
+                )
         self.basis.append(angle)
         return AngleSum(0, ((len(self.basis) - 1, PARTS),))
 
 
 @lru_cache(maxsize=64)
-def _sums(size: int, terms: int, multiple: int, divisor: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Return (basis indices (s, terms), factors (f, terms)) of the sums of one kind; none where there are too many."""
+def _sums(
+    size: int, terms: int, multiple: int, divisor: int
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Return (basis indices (s, terms), factors (f, terms)) of the sums of one kind.
+
+    None where there are too many.
+    """
     choices = [k for k in range(-multiple, multiple + 1) if k]
-    factors = [f for f in itertools.product(choices, repeat=terms) if divisor == 1 or math.gcd(divisor, *f) == 1]
+    factors = [
+        f
+        for f in itertools.product(choices, repeat=terms)
+        if divisor == 1 or math.gcd(divisor, *f) == 1
+    ]
     if math.comb(size, terms) * len(factors) > _SEARCH:
         return np.zeros((0, terms), dtype=np.intp), np.array(factors, dtype=float)
     indices = list(itertools.combinations(range(size), terms))
@@ -98,7 +113,10 @@ def _sums(size: int, terms: int, multiple: int, divisor: int) -> tuple[NDArray[n
 
 
 def constant_angles(robot: Robot) -> list[float]:
-    """Return every constant angle of a robot: placements, joint offsets, offsets of followers that turn."""
+    """Return every constant angle of a robot.
+
+    Placements, joint offsets, offsets of followers that turn.
+    """
     found = [step.value for step in robot.base if step.is_turn]
     for joint in robot.joints:
         found += [step.value for step in (*joint.before, *joint.after) if step.is_turn]
@@ -126,7 +144,11 @@ def _joint(joint: Joint) -> Joint:
     split = len(joint.before) - shared
     before = (*_steps(joint.before[:split]), *joint.before[split:])
     after = joint.after if shared else _steps(joint.after)
-    return joint if (before, after) == (joint.before, joint.after) else replace(joint, before=before, after=after)
+    return (
+        joint
+        if (before, after) == (joint.before, joint.after)
+        else replace(joint, before=before, after=after)
+    )
 
 
 def _steps(steps: Sequence[Step]) -> Steps:
@@ -138,7 +160,9 @@ def _steps(steps: Sequence[Step]) -> Steps:
 
 
 def _run(run: Steps) -> Steps:
-    """Return successive turns as two turns and a right angle where their product allows it, else unchanged."""
+    """Return successive turns as two turns and a right angle where their product allows it, else
+    unchanged.
+    """
     R = matrix_of(run)[:3, :3]
     best = run
     for i, j in zip(*np.nonzero(np.abs(R) < ZERO)):
@@ -149,7 +173,10 @@ def _run(run: Steps) -> Steps:
 
 
 def _through_right_angle(R: NDArray[np.float64], i: int, j: int) -> Steps:
-    """Return R = T_i(a) C T_j(b) for a rotation with R_ij = 0; C takes axis j to the one after i by right angles."""
+    """Return R = T_i(a) C T_j(b) for a rotation with R_ij = 0.
+
+    C takes axis j to the one after i by right angles.
+    """
     k, m = (i + 1) % 3, (i + 2) % 3
     first = Step("r" + AXES[i], _snapped(math.atan2(R[m, j], R[k, j])))
     middle: Steps = ()

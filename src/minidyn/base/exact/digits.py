@@ -1,7 +1,8 @@
 """Numbers of sixty digits as a number system, for motions that exact arithmetic cannot follow.
 
-A loop that is solved for, or a joint given by a formula with square roots and arc tangents, has no rational points to
-compute with. Sixty digits leave a gulf of some forty orders of magnitude between what is small and what is rounding.
+A loop that is solved for, or a joint given by a formula with square roots and arc tangents, has no
+rational points to compute with. Sixty digits leave a gulf of some forty orders of magnitude between
+what is small and what is rounding.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 from minidyn.base.exact.prime import exact_fraction
 
 PRECISION = 60
-PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798")
+PI = Decimal(
+    "3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798"
+)
 _HALF_DEGREE = float(PI) / 360
 
 Objects = NDArray[np.object_]
@@ -41,7 +44,11 @@ class Digits:
     @classmethod
     def of(cls, values: ArrayLike) -> Digits:
         """Return the doubles' exact values."""
-        return cls(np.array([Decimal(float(value)) for value in np.atleast_1d(np.asarray(values))], dtype=object))
+        return cls(
+            np.array(
+                [Decimal(float(value)) for value in np.atleast_1d(np.asarray(values))], dtype=object
+            )
+        )
 
     @classmethod
     def constant(cls, value: float | int | Fraction | Decimal) -> Digits:
@@ -128,7 +135,10 @@ def _atan2(y: Decimal, x: Decimal) -> Decimal:
 
 
 def formula_operations() -> dict[str, Callable[..., Any]]:
-    """Return what each instruction of a recorded formula is for Digits; see `graph.evaluate.run_tape`."""
+    """Return what each instruction of a recorded formula is for Digits.
+
+    See `graph.evaluate.run_tape`.
+    """
 
     def one(function: Callable[[Digits], Any]) -> Callable[[Any], Any]:
         return lambda a: function(_lifted(a))

@@ -1,4 +1,6 @@
-"""Base parameters of robots whose loops or formulas exact arithmetic cannot follow, in sixty digits."""
+"""Base parameters of robots whose loops or formulas exact arithmetic cannot follow, in sixty
+digits.
+"""
 
 from __future__ import annotations
 
@@ -16,23 +18,27 @@ from minidyn.base.exact.digits import Digits, sixty_digits
 from minidyn.base.exact.precise_state import NotInSixtyDigits, PreciseRobot, PreciseShapes
 from minidyn.base.numeric.samples import random_states, units_of
 from minidyn.base.rows import MODELS, Arithmetic
-from minidyn.notices import info, look
+from minidyn.notices import info, warning
 
 SIXTY_DIGITS = info(
     "base.sixty_digits",
-    "Loops or formulas are not linear, so base parameters were computed with sixty digits instead of exact arithmetic.",
+    "Loops or formulas are not linear, so base parameters were computed with sixty digits instead "
+    "of exact arithmetic.",
 )
 
-DOUBLE_ONLY = look(
+DOUBLE_ONLY = warning(
     "base.double_precision_only",
-    "The placements of a robot with loops close them to double precision only, as frames written as xyz and rpy do; "
-    "base parameters were found by QR instead of in sixty digits.",
+    "The placements of a robot with loops close them to double precision only, as frames written "
+    "as xyz and rpy do; base parameters were found by QR instead of in sixty digits.",
     "Look at the gap; placements in right angles and named lengths close exactly.",
 )
 
 METHOD = "exact (high precision)"
 DEPENDENT = Decimal("1e-20")
-"""What is left of a column after those before it are taken out, against its own size: less than this is rounding."""
+"""What is left of a column after those before it are taken out, against its own size.
+
+Less than this is rounding.
+"""
 UNCLEAR = (1e-30, 1e-13)  # what is left lies on either side of this range where nothing is in doubt
 _NEGLIGIBLE = Decimal("1e-12")  # of an entry of K, columns scaled to one size
 _SPARE = 2
@@ -44,9 +50,10 @@ Objects = NDArray[np.object_]
 def precise_base(question: Question, seed: int = 0) -> BaseMap:
     """Return base parameters by elimination in sixty digits at random states.
 
-    Columns are taken in order of preference, as in exact arithmetic; a column whose remainder is below 1e-20 of its
-    size depends on those before it. The map's `gap` is the smallest remainder kept over the largest dropped, some
-    forty orders of magnitude where constants are exact, and a remainder in between is reported.
+    Columns are taken in order of preference, as in exact arithmetic; a column whose remainder is
+    below 1e-20 of its size depends on those before it. The map's `gap` is the smallest remainder
+    kept over the largest dropped, some forty orders of magnitude where constants are exact, and a
+    remainder in between is reported.
 
     Implements: Gautier1991 eq. (13), (17), closed loops with q̈_p = G q̈_a + Ġ q̇_a.
     """
@@ -67,32 +74,42 @@ def precise_base(question: Question, seed: int = 0) -> BaseMap:
                 break
             samples *= 2
         else:
-            raise NotInSixtyDigits(f"robot {robot.name!r}: no stable rank found; please report this robot")
+            raise NotInSixtyDigits(
+                f"robot {robot.name!r}: no stable rank found; please report this robot"
+            )
         one, two = [used[k] for k in found.pivots], [used[k] for k in found.others]
         K = found.K * scale[found.others][None, :] / scale[found.pivots][:, None]
         K[np.abs(found.K) < _NEGLIGIBLE] = Decimal(0)
     kept, regrouped = [question.asked[k] for k in one], [question.asked[k] for k in two]
     rows, columns = np.argsort(kept), np.argsort(regrouped)
     text = (
-        "loops or formulas that are not linear: computed with sixty digits at random states instead of exact arithmetic"
+        "loops or formulas that are not linear: computed with sixty digits at random states "
+        "instead of exact arithmetic"
     )
     notices = [SIXTY_DIGITS(text)]
     unclear = [r for r in found.remainders if UNCLEAR[0] < r < UNCLEAR[1]]
     if unclear:
         text = (
-            f"the number of base parameters, {len(kept)}, is not clear: {len(unclear)} columns differ from a "
-            f"combination of others by about {max(unclear):.1e} of their size; a formula that closes its loop only to "
-            "rounding does this"
+            f"the number of base parameters, {len(kept)}, is not clear: {len(unclear)} columns "
+            f"differ from a combination of others by about {max(unclear):.1e} of their size; a "
+            "formula that closes its loop only to rounding does this"
         )
         data = {"rank": len(kept), "columns": len(unclear), "largest": float(max(unclear))}
         notices.append(RANK_UNCLEAR(text, **data))
     return question.answer(
-        METHOD, sorted(kept), sorted(regrouped), K.astype(float)[rows][:, columns], found.gap, notices
+        METHOD,
+        sorted(kept),
+        sorted(regrouped),
+        K.astype(float)[rows][:, columns],
+        found.gap,
+        notices,
     )
 
 
 def precise_or_numeric_base(question: Question, seed: int = 0) -> BaseMap:
-    """Return base parameters in sixty digits where they can tell, else by QR, with a notice and QR's own gap."""
+    """Return base parameters in sixty digits where they can tell, else by QR, with a notice and
+    QR's own gap.
+    """
     first: BaseMap | None = None
     try:
         first = precise_base(question, seed)
@@ -107,13 +124,18 @@ def precise_or_numeric_base(question: Question, seed: int = 0) -> BaseMap:
     if first is not None and other.gap < CLEAR_GAP:
         return first
     counted = None if first is None else first.rank
-    text = f"{why}; QR finds {other.rank} base parameters (gap {other.gap:.1e}), which is the answer"
+    text = (
+        f"{why}; QR finds {other.rank} base parameters (gap {other.gap:.1e}), which is the answer"
+    )
     notice = DOUBLE_ONLY(text, rank=other.rank, gap=float(other.gap), rank_in_sixty_digits=counted)
     return replace(other, notices=(*other.notices, notice))
 
 
 def precise_rows(question: Question, samples: int, rng: np.random.Generator) -> Objects:
-    """Return rows of the model (rows, asked columns) as decimals, sample by sample; inside `sixty_digits` only."""
+    """Return rows of the model (rows, asked columns) as decimals, sample by sample.
+
+    Inside `sixty_digits` only.
+    """
     robot = with_right_angles(question.robot)
     units = units_of(robot)
     states = random_states(robot, units, samples, rng, question.moving)
@@ -122,7 +144,11 @@ def precise_rows(question: Question, samples: int, rng: np.random.Generator) -> 
         states = replace(states, dq=np.zeros_like(states.dq))
     precise = PreciseRobot(robot, states)
     tree, c = precise.state()
-    kind = Arithmetic((samples,), object, raw=lambda x: x.value if isinstance(x, Digits) else Digits.constant(x).value)
+    kind = Arithmetic(
+        (samples,),
+        object,
+        raw=lambda x: x.value if isinstance(x, Digits) else Digits.constant(x).value,
+    )
     W = model.rows(robot, tree, c, kind, PreciseShapes(robot, tree, c))
     if model.differences:
         W = W[1:] - W[:1]
@@ -145,7 +171,8 @@ def _without_noise(W: Objects) -> Objects:
 def solve_precisely(
     question: Question, kept: Sequence[int], targets: Mapping[int, NDArray[np.intp]], seed: int = 0
 ) -> dict[int, NDArray[np.float64]]:
-    """Return for each target column what it is made of, correct to the last digit of a double, where that can be told.
+    """Return for each target column what it is made of, correct to the last digit of a double,
+    where that can be told.
 
     Targets are {place of a column: which of `kept` (places) it depends on, and on all of those}.
     """
@@ -154,13 +181,17 @@ def solve_precisely(
     friction = {column.index for column in question.robot.layout.columns if column.is_friction}
     involved = {*targets, *(kept[k] for support in targets.values() for k in support)}
     if question.model in ("torque", "energy") and friction.isdisjoint(involved):
-        question = replace(question, model="static")  # the same relations (Gautier1991 eq. (8)), quicker
+        question = replace(
+            question, model="static"
+        )  # the same relations (Gautier1991 eq. (8)), quicker
     place = {column: k for k, column in enumerate(question.asked)}
     most = max(len(support) for support in targets.values())
     per_sample = question.rows_of_sample
     found = {}
     with sixty_digits():
-        W = precise_rows(question, math.ceil((2 * most + 10) / per_sample) + 12, np.random.default_rng((seed, 3)))
+        W = precise_rows(
+            question, math.ceil((2 * most + 10) / per_sample) + 12, np.random.default_rng((seed, 3))
+        )
         for target, support in targets.items():
             system = W[:, [*(place[kept[k]] for k in support), place[target]]]
             scale = np.array([max(map(abs, column)) for column in system.T], dtype=object)
@@ -170,16 +201,27 @@ def solve_precisely(
             # the rows that tell these columns apart best; the others follow from them
             _, _, order = qr(system[:, :-1].astype(float).T, mode="economic", pivoting=True)
             solved = _eliminate(system[order[: len(support)]])
-            if len(solved.pivots) < len(support):  # special geometry that frames hide: `by_twin` finds it
+            if len(solved.pivots) < len(
+                support
+            ):  # special geometry that frames hide: `by_twin` finds it
                 continue
             found[target] = (solved.K[:, 0] * scale[-1] / scale[:-1]).astype(float)
     return found
 
 
 class _Elimination:
-    """Pivots, other columns, K between them, and what was left of each column when its turn came."""
+    """Pivots, other columns, K between them, and what was left of each column when its turn
+    came.
+    """
 
-    def __init__(self, pivots: list[int], others: list[int], K: Objects, kept: list[float], dropped: list[float]):
+    def __init__(
+        self,
+        pivots: list[int],
+        others: list[int],
+        K: Objects,
+        kept: list[float],
+        dropped: list[float],
+    ):
         self.pivots, self.others, self.K = pivots, others, K
         self.remainders = [*kept, *dropped]
         # sixty digits leave no less than this of a column that depends on others
@@ -189,12 +231,18 @@ class _Elimination:
         """Whether further rows obey the relations found."""
         if not self.others or not len(rows):
             return True
-        left = rows[:, self.others] - rows[:, self.pivots].dot(self.K) if self.pivots else rows[:, self.others]
+        left = (
+            rows[:, self.others] - rows[:, self.pivots].dot(self.K)
+            if self.pivots
+            else rows[:, self.others]
+        )
         return bool(np.abs(left).max() < DEPENDENT * max(Decimal(1), *np.abs(self.K).flat))
 
 
 def _eliminate(matrix: Objects) -> _Elimination:
-    """Reduce (rows, columns), columns of size 1, from left to right with the largest entry of each column as pivot."""
+    """Reduce (rows, columns), columns of size 1, from left to right with the largest entry of each
+    column as pivot.
+    """
     A = matrix.copy()
     pivots: list[int] = []
     others: list[int] = []

@@ -1,6 +1,7 @@
 """A robot's random states in sixty digits, its formulas followed and its loops closed.
 
-Friction and springs in sixty digits; signs change at once, because widths do not change the structure.
+Friction and springs in sixty digits; signs change at once, because widths do not change the
+structure.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ class PreciseShapes(Shapes):
 
     def __init__(self, robot: Robot, tree: Tree, c: Coordinates) -> None:
         samples = next((len(speed.value) for speed in c.dq if isinstance(speed, Digits)), 1)
-        super().__init__(robot, c.q, None, [Digits.of(values) for values in some_states(robot, c, (samples,))])
+        super().__init__(
+            robot, c.q, None, [Digits.of(values) for values in some_states(robot, c, (samples,))]
+        )
         self._robot, self._tree, self._c = robot, tree, c
         self._operations = formula_operations()
 
@@ -45,11 +48,19 @@ class PreciseShapes(Shapes):
         return self._operations["sign"](speed) if isinstance(speed, Digits) else 0
 
     def odd(
-        self, symbol: str, joint: int, speed: Scalar, change: Scalar, function: Odd, speeds: Sequence[float]
+        self,
+        symbol: str,
+        joint: int,
+        speed: Scalar,
+        change: Scalar,
+        function: Odd,
+        speeds: Sequence[float],
     ) -> Scalar:
         """The function itself."""
         sign = self.sign(joint, speed, change, False)
-        return function(speed, sign, speed * sign, self._operations) if isinstance(sign, Digits) else 0
+        return (
+            function(speed, sign, speed * sign, self._operations) if isinstance(sign, Digits) else 0
+        )
 
     def cos_sin(self, joint: int) -> tuple[Scalar, Scalar]:
         """Cosine and sine of the position."""
@@ -60,37 +71,53 @@ class PreciseShapes(Shapes):
         total: Scalar = Digits.constant(0.0)
         for other, ratio in self._ratios[joint].items():
             position = self._c.q[other]
-            total = total + (position if isinstance(position, Digits) else Digits.constant(position)) * ratio
+            total = (
+                total
+                + (position if isinstance(position, Digits) else Digits.constant(position)) * ratio
+            )
         order = harmonic * (self._drives[joint].ripple_order or RIPPLE_ORDER)
         return cos_sin(total * Digits.constant(order))
 
     def balance(self, symbol: str, joint: int) -> Scalar:
         """The function itself."""
         cosine, sine = self.cos_sin(joint)
-        return self._balancer(joint).column(symbol, cosine, sine, self._operations["sqrt"], Digits.constant)
+        return self._balancer(joint).column(
+            symbol, cosine, sine, self._operations["sqrt"], Digits.constant
+        )
 
     def load(self, joint: int) -> Scalar:
         """|load|."""
         if self._loads is None:
             phi = some_parameters(self._robot)
-            ten = [[Digits.constant(value) for value in phi[part]] for part in self._robot.layout.links]
+            ten = [
+                [Digits.constant(value) for value in phi[part]] for part in self._robot.layout.links
+            ]
             self._loads = drive_loads(self._robot, self._tree, self._c, ten)
         load = self._loads[joint]
         return load * self._operations["sign"](load) if isinstance(load, Digits) else abs(load)
 
 
-CLOSED, RATES, ACCELERATIONS = 1e-52, 1e-48, 1e-42  # residuals, each a little coarser than what it is computed from
+CLOSED, RATES, ACCELERATIONS = (
+    1e-52,
+    1e-48,
+    1e-42,
+)  # residuals, each a little coarser than what it is computed from
 _ROUNDS = 25
 
 Row = dict[int, Scalar]
 
 
 class NotInSixtyDigits(MinidynError):
-    """A robot whose numbers are good to double precision only: its loops do not close to sixty digits."""
+    """A robot whose numbers are good to double precision only: its loops do not close to sixty
+    digits.
+    """
 
 
 class PreciseRobot(Numbers):
-    """A robot at given states (their doubles taken at face value); also the number system its geometry is placed in."""
+    """A robot at given states (their doubles taken at face value).
+
+    Also the number system its geometry is placed in.
+    """
 
     def __init__(self, robot: Robot, states: JointStates) -> None:
         self.robot = robot
@@ -114,7 +141,9 @@ class PreciseRobot(Numbers):
     def joint_turn(self, q: Scalar, direction: int, offset: Step | None) -> tuple[Scalar, Scalar]:
         """(cos, sin) of direction · q + offset."""
         angle = q * direction
-        return cos_sin(angle if offset is None else angle + self._angle(self._angles.express(offset.value)))
+        return cos_sin(
+            angle if offset is None else angle + self._angle(self._angles.express(offset.value))
+        )
 
     def _angle(self, angle: AngleSum) -> Digits:
         total = Digits.constant(angle.units * PI / 360)
@@ -128,7 +157,9 @@ class PreciseRobot(Numbers):
         """Return geometry and coordinates of all joints; speeds 0 where they are not wanted."""
         robot, n = self.robot, self.robot.n
         column_of = {name: column for column, name in enumerate(robot.joint_names)}
-        q, ddq = ([Digits.of(column) for column in part.T] for part in (self._states.q, self._states.ddq))
+        q, ddq = (
+            [Digits.of(column) for column in part.T] for part in (self._states.q, self._states.ddq)
+        )
         speed = [Digits.of(column) if dq and column.any() else 0 for column in self._states.dq.T]
         values, rates, bends = self._formulas(q, speed)
         all_q: list[Scalar] = []
@@ -143,7 +174,11 @@ class PreciseRobot(Numbers):
                 position, row = values[index], rates[index]
             elif joint.follows is not None:
                 offset = joint.follows.offset
-                position = self._angle(self._angles.express(offset)) if joint.turns else Digits.constant(offset)
+                position = (
+                    self._angle(self._angles.express(offset))
+                    if joint.turns
+                    else Digits.constant(offset)
+                )
                 for name, ratio in joint.follows.terms:
                     position = position + ratio * q[column_of[name]]
                     row[column_of[name]] = self.number(ratio)
@@ -166,7 +201,10 @@ class PreciseRobot(Numbers):
 
     @cached_property
     def _functions(self) -> tuple[list[int], Function, Function, Function]:
-        """Joints that follow formulas; their positions, derivatives and second derivatives along a direction."""
+        """Joints that follow formulas.
+
+        Their positions, derivatives and second derivatives along a direction.
+        """
         robot = self.robot
         graph = Graph()
         inputs = dict(zip(robot.joint_names, graph.inputs("x", robot.n)))
@@ -202,7 +240,10 @@ class PreciseRobot(Numbers):
         return [index for index, joint in joints if joint.name in passive and joint.follows is None]
 
     def _close(self, all_q: list[Scalar]) -> Tree:
-        """Fill in the unknown positions: those of double precision, corrected until sixty digits agree."""
+        """Fill in the unknown positions.
+
+        Those of double precision, corrected until sixty digits agree.
+        """
         from minidyn.model.loops import solve_loops
 
         start = solve_loops(self.robot, self._states.q)
@@ -211,24 +252,32 @@ class PreciseRobot(Numbers):
         inverse: list[list[Digits]] = []
         for _ in range(_ROUNDS):
             tree = place(self.robot, all_q, self)
-            error = [part for loop in self.robot.implicit_loops for part in self._difference(tree, loop)]
+            error = [
+                part for loop in self.robot.implicit_loops for part in self._difference(tree, loop)
+            ]
             if self._size(error) < CLOSED:
                 return tree
             inverse = inverse or self._inverse(self._jacobian(tree))
             for row, index in zip(inverse, self._unknown):
                 all_q[index] = all_q[index] - sum(a * b for a, b in zip(row, error))
         raise NotInSixtyDigits(
-            f"robot {self.robot.name!r}: a loop could not be closed to sixty digits; is it singular?"
+            f"robot {self.robot.name!r}: a loop could not be closed to sixty digits; is it "
+            "singular?"
         )
 
     def _difference(self, tree: Tree, loop: Loop) -> list[Scalar]:
         """Frame b from frame a: three lengths and, for a frame, three sines of angles."""
-        A, B = (link_placement(tree, link, *constant_placement(steps, self)) for link, steps in _ends(loop))
+        A, B = (
+            link_placement(tree, link, *constant_placement(steps, self))
+            for link, steps in _ends(loop)
+        )
         shift = [B[i][3] - A[i][3] for i in range(3)]
         if loop.kind == "point":
             return shift
         turn: Vector = [0, 0, 0]
-        for k in range(3):  # half the sum of a_k × b_k is the axis times the sine of the angle between the frames
+        for k in range(
+            3
+        ):  # half the sum of a_k × b_k is the axis times the sine of the angle between the frames
             turn = add(turn, cross([A[i][k] for i in range(3)], [B[i][k] for i in range(3)]))
         return [*shift, *(0.5 * component for component in turn)]
 
@@ -236,16 +285,24 @@ class PreciseRobot(Numbers):
         """Rates of the differences of all loops for unit speed of each joint (m, joints)."""
         rows: list[list[Scalar]] = []
         for loop in self.robot.implicit_loops:
-            J_a, J_b = (link_jacobian(tree, link, constant_placement(steps, self)[1]) for link, steps in _ends(loop))
+            J_a, J_b = (
+                link_jacobian(tree, link, constant_placement(steps, self)[1])
+                for link, steps in _ends(loop)
+            )
             for k in (3, 4, 5, 0, 1, 2)[: 3 if loop.kind == "point" else 6]:
                 rows.append([b - a for a, b in zip(J_a[k], J_b[k])])
         return rows
 
     def _inverse(self, J: list[list[Scalar]]) -> list[list[Digits]]:
-        """Pseudo-inverse for the unknown joints (unknown, m), to double precision: enough to correct with."""
+        """Pseudo-inverse for the unknown joints (unknown, m), to double precision.
+
+        Enough to correct with.
+        """
         own = np.array([[self._floats(row[index]) for index in self._unknown] for row in J])
         inverse = np.linalg.pinv(np.moveaxis(own, -1, 0), rcond=1e-9)
-        return [[Digits.of(inverse[:, i, k]) for k in range(len(J))] for i in range(len(self._unknown))]
+        return [
+            [Digits.of(inverse[:, i, k]) for k in range(len(J))] for i in range(len(self._unknown))
+        ]
 
     def _solve_rates(self, tree: Tree, G: list[Row]) -> list[list[Digits]]:
         """Fill in the rows of G of the unknown joints: J G = 0."""
@@ -266,7 +323,9 @@ class PreciseRobot(Numbers):
     def _solve_accelerations(
         self, tree: Tree, dq: list[Scalar], ddq: list[Scalar], inverse: list[list[Digits]]
     ) -> None:
-        """Correct the accelerations of the unknown joints until the frames of each loop accelerate alike."""
+        """Correct the accelerations of the unknown joints until the frames of each loop accelerate
+        alike.
+        """
         for _ in range(_ROUNDS):
             motions = link_motions(tree, dq, ddq, gravity=False)
 
@@ -286,11 +345,16 @@ class PreciseRobot(Numbers):
             for row, index in zip(inverse, self._unknown):
                 ddq[index] = ddq[index] - sum(a * b for a, b in zip(row, error))
         raise NotInSixtyDigits(
-            f"robot {self.robot.name!r}: a loop's accelerations could not be solved; is it singular?"
+            f"robot {self.robot.name!r}: a loop's accelerations could not be solved; is it "
+            "singular?"
         )
 
     def _floats(self, value: Scalar) -> Array:
-        return value.floats(self.samples) if isinstance(value, Digits) else np.full(self.samples, float(value))
+        return (
+            value.floats(self.samples)
+            if isinstance(value, Digits)
+            else np.full(self.samples, float(value))
+        )
 
     def _size(self, values: Sequence[Scalar]) -> float:
         return max((float(np.abs(self._floats(value)).max()) for value in values), default=0.0)

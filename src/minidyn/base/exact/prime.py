@@ -1,12 +1,13 @@
 """Integers modulo primes as a number system, and elimination over them: no rounding, no tolerance.
 
-Every scalar holds one residue for each prime and sample. Small whole numbers stay plain integers, so that 0 and 1 fold
-as they do in the expression graph. Residues are doubles between -p/2 and p/2 with p < 2²⁶: up to eight products add up
-exactly before a remainder must be taken, so that matrix products and vector instructions do the work.
+Every scalar holds one residue for each prime and sample. Small whole numbers stay plain integers,
+so that 0 and 1 fold as they do in the expression graph. Residues are doubles between -p/2 and p/2
+with p < 2²⁶: up to eight products add up exactly before a remainder must be taken, so that matrix
+products and vector instructions do the work.
 
-A point (c, s) of the circle c² + s² = 1 is kept as z = c + i s, which is an element of the field because -1 has a
-square root i there: angles add where points multiply. The rational half-angle form c = (1 - t²)/(1 + t²),
-s = 2t/(1 + t²) is the same circle, z = (1 + i t)/(1 - i t).
+A point (c, s) of the circle c² + s² = 1 is kept as z = c + i s, which is an element of the field
+because -1 has a square root i there: angles add where points multiply. The rational half-angle form
+c = (1 - t²)/(1 + t²), s = 2t/(1 + t²) is the same circle, z = (1 + i t)/(1 - i t).
 """
 
 from __future__ import annotations
@@ -24,8 +25,22 @@ from minidyn.arrays import Array
 UNITS = 720
 """The circle of each prime has exact points at all multiples of 1/720 turn, half a degree."""
 
-PRIMES = (67102561, 67091041, 67090321, 67086001, 67081681, 67078801, 67073761, 67071601, 67069441, 67068721)
-"""The largest primes below 2**26 that are 1 modulo 720: eight products fit in a double, half degrees are exact."""
+PRIMES = (
+    67102561,
+    67091041,
+    67090321,
+    67086001,
+    67081681,
+    67078801,
+    67073761,
+    67071601,
+    67069441,
+    67068721,
+)
+"""The largest primes below 2**26 that are 1 modulo 720.
+
+Eight products fit in a double, half degrees are exact.
+"""
 
 _ROOM = 7  # products that may be added to a residue before a remainder is taken
 
@@ -34,8 +49,9 @@ _ROOM = 7  # products that may be added to a residue before a remainder is taken
 def exact_fraction(value: float) -> Fraction:
     """Return the rational number that a decimal is: 0.1 is 1/10.
 
-    Fifteen digits are read, as many as a double keeps of a decimal, so that 0.1 + 0.2 is 3/10; what is a simple
-    fraction to that precision is taken as that fraction, so that 0.333333333333333 is 1/3.
+    Fifteen digits are read, as many as a double keeps of a decimal, so that 0.1 + 0.2 is 3/10; what
+    is a simple fraction to that precision is taken as that fraction, so that 0.333333333333333 is
+    1/3.
     """
     decimal = Fraction(f"{float(value):.15g}")
     simple = decimal.limit_denominator(1000)
@@ -43,22 +59,31 @@ def exact_fraction(value: float) -> Fraction:
 
 
 class Field:
-    """Residues modulo k primes at once for points side by side, and where their random numbers come from."""
+    """Residues modulo k primes at once for points side by side, and where their random numbers come
+    from.
+    """
 
     def __init__(self, primes: tuple[int, ...], samples: int, rng: np.random.Generator) -> None:
         self.primes = primes
         self.samples = samples
-        self._moduli = [np.array(primes, dtype=float).reshape(-1, *(1,) * axes) for axes in range(7)]
+        self._moduli = [
+            np.array(primes, dtype=float).reshape(-1, *(1,) * axes) for axes in range(7)
+        ]
         self._inverses = [1.0 / modulus for modulus in self._moduli]
         self._rng = rng
         self._constants: dict[Fraction, Residues] = {}
         self._unit = [_root_of_unity(p) for p in primes]
         self._half = self.constant(Fraction(1, 2))
         quarter = UNITS // 4
-        self._over_2i = self._array([pow(2 * pow(w, quarter, p), -1, p) for w, p in zip(self._unit, primes)])
+        self._over_2i = self._array(
+            [pow(2 * pow(w, quarter, p), -1, p) for w, p in zip(self._unit, primes)]
+        )
 
     def reduced(self, values: Array) -> Array:
-        """Return remainders between -p/2 and p/2 of whole numbers up to 2**53; the first axis counts primes."""
+        """Return remainders between -p/2 and p/2 of whole numbers up to 2**53.
+
+        The first axis counts primes.
+        """
         axes = values.ndim - 1
         quotient = values * self._inverses[axes]
         np.rint(quotient, out=quotient)
@@ -67,7 +92,10 @@ class Field:
         return quotient
 
     def number(self, value: float | int) -> Any:
-        """Return a constant: a plain integer where it is small and whole, residues (k, 1) elsewhere."""
+        """Return a constant.
+
+        A plain integer where it is small and whole, residues (k, 1) elsewhere.
+        """
         if isinstance(value, int):
             return value
         if value == int(value) and abs(value) < 4:
@@ -89,7 +117,9 @@ class Field:
         found = self._constants.get(value)
         if found is None:
             a, b = value.numerator, value.denominator
-            found = self._constants[value] = self._array([a * pow(b, -1, p) % p for p in self.primes])
+            found = self._constants[value] = self._array(
+                [a * pow(b, -1, p) % p for p in self.primes]
+            )
         return found
 
     def random(self, constant: bool = False) -> Residues:
@@ -112,9 +142,13 @@ class Field:
         return [Point(z, Residues(back, self)) for z, back in zip(drawn, parts)]
 
     def inverses(self, residues: list[float]) -> Array:
-        """Return 1 / x modulo each prime (k, 1), between -p/2 and p/2, of numbers that are not 0."""
+        """Return 1 / x modulo each prime (k, 1), between -p/2 and p/2, of numbers that are
+        not 0.
+        """
         found = [pow(int(x), -1, p) for x, p in zip(residues, self.primes)]
-        return np.array([[x - p if 2 * x > p else x] for x, p in zip(found, self.primes)], dtype=float)
+        return np.array(
+            [[x - p if 2 * x > p else x] for x, p in zip(found, self.primes)], dtype=float
+        )
 
     def signs(self) -> Residues:
         """Return random +1 and -1, the same for every prime."""
@@ -123,7 +157,9 @@ class Field:
 
     def unit_point(self, units: int) -> Point:
         """Return the point at `units` half degrees."""
-        there, back = ([pow(w, k % UNITS, p) for w, p in zip(self._unit, self.primes)] for k in (units, -units))
+        there, back = (
+            [pow(w, k % UNITS, p) for w, p in zip(self._unit, self.primes)] for k in (units, -units)
+        )
         return Point(self._array(there), self._array(back))
 
     def cos_sin(self, point: Point) -> tuple[Residues, Residues]:
@@ -189,7 +225,10 @@ class Residues:
         return self.field.lift(1) if result is None else result
 
     def inverse(self) -> Residues:
-        """Return 1 / x of residues; 0 for 0. Products of pairs are inverted, and give back what each alone is."""
+        """Return 1 / x of residues; 0 for 0.
+
+        Products of pairs are inverted, and give back what each alone is.
+        """
         reduced, zero = self.field.reduced, self.value == 0
         values, pairs = self.value + zero, []
         while values.shape[1] > 1:
@@ -242,7 +281,10 @@ class Echelon:
     field: Field
 
     def explains(self, rows: Array) -> bool:
-        """Whether further rows (primes, r, columns) obey the relations found: then they add nothing to the rank."""
+        """Whether further rows (primes, r, columns) obey the relations found.
+
+        Then they add nothing to the rank.
+        """
         left = rows[:, :, self.others]
         for k in range(0, len(self.pivots), _ROOM):
             some = slice(k, k + _ROOM)
@@ -251,12 +293,13 @@ class Echelon:
 
 
 def echelon(matrix: Array, field: Field) -> Echelon | None:
-    """Return the reduced row echelon form of a matrix (primes, rows, columns) of residues; None: primes disagree.
+    """Return the reduced row echelon form of a matrix (primes, rows, columns) of residues.
 
-    Columns are taken from left to right, so that each dependent column is expressed by columns before it: the choice
-    that a QR factorisation without pivoting makes. Rows that are zero in a column are left alone, which are many where
-    joints do not feel the links before them. Remainders are taken of the column and row at hand; of all the rest only
-    every seventh time.
+    None: primes disagree. Columns are taken from left to right, so that each dependent column is
+    expressed by columns before it: the choice that a QR factorisation without pivoting makes. Rows
+    that are zero in a column are left alone, which are many where joints do not feel the links
+    before them. Remainders are taken of the column and row at hand; of all the rest only every
+    seventh time.
 
     Implements: Gautier1991 eq. (13), (17), choice of columns, over a finite field.
     """
@@ -286,7 +329,11 @@ def echelon(matrix: Array, field: Field) -> Echelon | None:
             continue
         last = int(touched[-1]) + 1
         some = slice(int(touched[0]), last) if 3 * len(touched) > last else touched
-        below = slice(rank + int(touched[0]), rank + last) if isinstance(some, slice) else rank + touched
+        below = (
+            slice(rank + int(touched[0]), rank + last)
+            if isinstance(some, slice)
+            else rank + touched
+        )
         A[:, below, column:] -= here[:, some, None] * row[:, None, :]
         added[below] += 1
         full = (added >= _ROOM).nonzero()[0]
@@ -311,13 +358,16 @@ def chinese_remainder(residues: list[int], primes: tuple[int, ...]) -> tuple[int
 
 @lru_cache(maxsize=64)
 def _remainder_units(primes: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-    """Return the product of primes, and for each the number that is 1 modulo it and 0 modulo the others."""
+    """Return the product of primes, and for each the number that is 1 modulo it and 0 modulo the
+    others.
+    """
     modulus = math.prod(primes)
     return modulus, tuple(modulus // p * pow(modulus // p, -1, p) for p in primes)
 
 
 def rational(x: int, modulus: int, slack: int = 1 << 20) -> tuple[int, int] | None:
-    """Return the fraction (a, b) with a = b x modulo `modulus` that is simple enough to be no accident, else None.
+    """Return the fraction (a, b) with a = b x modulo `modulus` that is simple enough to be no
+    accident, else None.
 
     A random residue passes with a probability of about 1/slack.
 

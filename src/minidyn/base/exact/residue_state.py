@@ -1,11 +1,13 @@
-"""A robot's random states modulo primes: positions as points of the circle, speeds and accelerations as residues.
+"""A robot's random states modulo primes.
 
-Friction and springs over finite fields: functions that are no polynomials, as fresh random values.
+Positions as points of the circle, speeds and accelerations as residues. Friction and springs over
+finite fields: functions that are no polynomials, as fresh random values.
 
-A sign jumps where its speed passes zero; √|v|, the Stribeck curve and an angle (against its sine and cosine) are not
-algebraic in what else appears; a size |load| bends. So each is an independent function, and a random value that is
-drawn once for everything that shares it stands for it. Speeds that are proportional share their functions: s(k v) is
-±s(v), √|k v| is a constant times √|v|; Stribeck curves are the same where their speeds are in the same proportion.
+A sign jumps where its speed passes zero; √|v|, the Stribeck curve and an angle (against its sine
+and cosine) are not algebraic in what else appears; a size |load| bends. So each is an independent
+function, and a random value that is drawn once for everything that shares it stands for it. Speeds
+that are proportional share their functions: s(k v) is ±s(v), √|k v| is a constant times √|v|;
+Stribeck curves are the same where their speeds are in the same proportion.
 """
 
 from __future__ import annotations
@@ -37,11 +39,19 @@ def _no_root(value: Scalar) -> Scalar:
 
 
 class ExactShapes(Shapes):
-    """Friction and springs of a robot over a field, at the random states with this geometry and these coordinates."""
+    """Friction and springs of a robot over a field, at the random states with this geometry and
+    these coordinates.
+    """
 
     def __init__(self, exact: ExactRobot, tree: Tree, c: Coordinates) -> None:
         super().__init__(exact.robot, c.q)
-        self._exact, self._robot, self._field, self._tree, self._c = exact, exact.robot, exact.field, tree, c
+        self._exact, self._robot, self._field, self._tree, self._c = (
+            exact,
+            exact.robot,
+            exact.field,
+            tree,
+            c,
+        )
         self._drawn: dict[tuple[object, ...], Residues] = {}
 
     def sign(self, joint: int, speed: Scalar, change: Scalar, own: bool) -> Scalar:
@@ -54,9 +64,18 @@ class ExactShapes(Shapes):
         return sign if lead > 0 else -sign
 
     def odd(
-        self, symbol: str, joint: int, speed: Scalar, change: Scalar, function: Odd, speeds: Sequence[float]
+        self,
+        symbol: str,
+        joint: int,
+        speed: Scalar,
+        change: Scalar,
+        function: Odd,
+        speeds: Sequence[float],
     ) -> Scalar:
-        """The sign times a random value for each proportion of the speeds; for a power of v times a constant."""
+        """The sign times a random value for each proportion of the speeds.
+
+        For a power of v times a constant.
+        """
         found = self._form(joint, False)
         if found is None:
             return 0
@@ -64,11 +83,16 @@ class ExactShapes(Shapes):
         scales = tuple(f"{each / abs(float(lead)):.9g}" for each in speeds)
         value = self._draw((symbol, form, *scales), self._field.random)
         if not speeds and abs(lead) != 1:
-            value = value * self._draw((symbol, abs(lead)), lambda: self._field.random(constant=True))
+            value = value * self._draw(
+                (symbol, abs(lead)), lambda: self._field.random(constant=True)
+            )
         return self.sign(joint, speed, change, False) * value
 
     def state(self, symbol: str, joint: int, speed: Scalar, change: Scalar) -> Scalar:
-        """A random value: the motion before may have led to any. Proportional motions and travels share it."""
+        """A random value: the motion before may have led to any.
+
+        Proportional motions and travels share it.
+        """
         found = self._form(joint, False)
         if found is None:
             return 0
@@ -79,7 +103,10 @@ class ExactShapes(Shapes):
         return value if lead > 0 or rested else -value
 
     def wave(self, joint: int, harmonic: int, speed: Scalar) -> tuple[Scalar, Scalar]:
-        """Random values: waves of so high an order are no functions of the turns. Proportional motions share them."""
+        """Random values: waves of so high an order are no functions of the turns.
+
+        Proportional motions share them.
+        """
         order = harmonic * (self._drives[joint].ripple_order or RIPPLE_ORDER)
         found, draw = self._form(joint, False), self._field.random
         if found is None:
@@ -92,14 +119,19 @@ class ExactShapes(Shapes):
         return cosine, sine if lead > 0 else -sine
 
     def angle(self, joint: int) -> Scalar:
-        """A joint's position as a number, which is no function of the point on the circle that its turn is."""
+        """A joint's position as a number, which is no function of the point on the circle that its
+        turn is.
+        """
         robot = self._robot
         follows = robot.joints[joint].follows
         if follows is None:
             return self._exact.shifts[robot.joint_names.index(robot.joints[joint].name)]
         total: Scalar = self._field.number(follows.offset)
         for name, ratio in follows.terms:
-            total = total + self._field.number(ratio) * self._exact.shifts[robot.joint_names.index(name)]
+            total = (
+                total
+                + self._field.number(ratio) * self._exact.shifts[robot.joint_names.index(name)]
+            )
         return total
 
     def cos_sin(self, joint: int) -> tuple[Scalar, Scalar]:
@@ -107,38 +139,54 @@ class ExactShapes(Shapes):
         return self._exact.joint_turn(self._c.q[joint], 1, None)
 
     def balance(self, symbol: str, joint: int) -> Scalar:
-        """A spring's rate acts as sine and cosine do; what depends on the length, a root, is a random value."""
+        """A spring's rate acts as sine and cosine do.
+
+        What depends on the length, a root, is a random value.
+        """
         if symbol == BALANCER_RATE:
             cosine, sine = self.cos_sin(joint)
             return self._balancer(joint).column(symbol, cosine, sine, _no_root, self._field.number)
         return self._draw((symbol, joint), self._field.random)
 
     def load(self, joint: int) -> Scalar:
-        """0 where nothing loads the drive, a constant where it always does alike, a random value elsewhere."""
+        """0 where nothing loads the drive, a constant where it always does alike, a random value
+        elsewhere.
+        """
         if self._loads is None:
-            ten = [[self._field.random(constant=True) for _ in range(10)] for _ in self._robot.joints]
+            ten = [
+                [self._field.random(constant=True) for _ in range(10)] for _ in self._robot.joints
+            ]
             self._loads = drive_loads(self._robot, self._tree, self._c, ten)
         load = self._loads[joint]
         if load.__class__ is not Residues:
             return load
         if not load.value.any():
             return 0
-        if load.value.shape[1] == 1 or not self._field.reduced(load.value - load.value[:, :1]).any():
+        if (
+            load.value.shape[1] == 1
+            or not self._field.reduced(load.value - load.value[:, :1]).any()
+        ):
             return self._draw(("constant load", joint), partial(self._field.random, constant=True))
-        # loads that are proportional at every state have proportional sizes; a second remainder is unique
+        # loads that are proportional at every state have proportional sizes; a second remainder is
+        # unique
         first = Residues(load.value[:, :1], self._field)
         kind = self._field.reduced((load * first.inverse()).value).tobytes()
         size = self._draw(("load", kind), self._field.random)
         return size * self._draw(("share", joint), partial(self._field.random, constant=True))
 
     def _form(self, joint: int, own: bool) -> tuple[Form, Fraction] | None:
-        """Return (which combination of independent speeds, at what factor); None where the joint stands still."""
+        """Return (which combination of independent speeds, at what factor).
+
+        None where the joint stands still.
+        """
         speed: dict[int, Fraction] = {}
         ratios = {joint: 1.0} if own else drive_ratios(self._robot, joint)
         for other, ratio in ratios.items():
             for column, factor in self._c.G[other].items():
                 if column in self._exact.moving:
-                    speed[column] = speed.get(column, Fraction(0)) + exact_fraction(ratio) * exact_fraction(factor)
+                    speed[column] = speed.get(column, Fraction(0)) + exact_fraction(
+                        ratio
+                    ) * exact_fraction(factor)
         form = sorted((column, value) for column, value in speed.items() if value)
         if not form:
             return None
@@ -152,20 +200,25 @@ class ExactShapes(Shapes):
 
 
 LARGEST_MULTIPLE = 360
-"""Followers that turn more times for one turn of a common unit than this are as good as independent (see below)."""
+"""Followers that turn more times for one turn of a common unit than this are as good as independent
+(see below).
+"""
 
 
 class ExactRobot(Numbers):
     """A robot over a field; also the number system its geometry is placed in.
 
-    Lengths, gravity, ratios and couplings are the rationals their decimals are. An angle that moves is a random point
-    of the circle, and a follower that turns takes the leader's point to the power of its ratio. A ratio that is no
-    small fraction, or one from a sliding leader to a turning follower, leaves the two without a polynomial relation of
-    low degree, so that an independent point is right; their speeds stay proportional. Followers are linear, loops given
-    by them; columns of q that do not move are held in a general position.
+    Lengths, gravity, ratios and couplings are the rationals their decimals are. An angle that moves
+    is a random point of the circle, and a follower that turns takes the leader's point to the power
+    of its ratio. A ratio that is no small fraction, or one from a sliding leader to a turning
+    follower, leaves the two without a polynomial relation of low degree, so that an independent
+    point is right; their speeds stay proportional. Followers are linear, loops given by them;
+    columns of q that do not move are held in a general position.
     """
 
-    def __init__(self, robot: Robot, field: Field, moving: Sequence[int], angles: AngleBasis | None = None) -> None:
+    def __init__(
+        self, robot: Robot, field: Field, moving: Sequence[int], angles: AngleBasis | None = None
+    ) -> None:
         self.robot = robot
         self.field = field
         self.moving = frozenset(moving)
@@ -175,7 +228,9 @@ class ExactRobot(Numbers):
         self._points: dict[AngleSum, Point] = {}
         self._turns: dict[AngleSum, tuple[Scalar, Scalar]] = {}
         self._multiples = _common_units(robot)
-        self.shifts: list[Scalar] = []  # last positions of the independent joints as numbers, sliding or turning
+        self.shifts: list[
+            Scalar
+        ] = []  # last positions of the independent joints as numbers, sliding or turning
 
     @property
     def multiple(self) -> int:
@@ -231,7 +286,10 @@ class ExactRobot(Numbers):
         return place(robot, q, self), Coordinates(q, c.dq, c.ddq, c.G, n)
 
     def _positions(self) -> list[Scalar]:
-        """Random positions of all joints: points for those that turn, residues for those that slide."""
+        """Random positions of all joints.
+
+        Points for those that turn, residues for those that slide.
+        """
         robot, field = self.robot, self.field
         column_of = {name: column for column, name in enumerate(robot.joint_names)}
         units = [len({unit for unit, _ in part.values()}) for part in self._multiples]
@@ -267,18 +325,24 @@ class ExactRobot(Numbers):
 
 
 def _common_units(robot: Robot) -> list[dict[Fraction, tuple[int, int]]]:
-    """For each independent joint, {ratio at which some joint turns with it: (which point, to which power)}."""
+    """For each independent joint, {ratio at which some joint turns with it: (which point, to which
+    power)}.
+    """
     ratios: list[list[Fraction]] = [[] for _ in range(robot.n)]
     column_of = {name: column for column, name in enumerate(robot.joint_names)}
     for joint in robot.joints:
         if joint.turns:
-            for name, factor in [(joint.name, 1.0)] if joint.follows is None else joint.follows.terms:
+            for name, factor in (
+                [(joint.name, 1.0)] if joint.follows is None else joint.follows.terms
+            ):
                 exact = exact_fraction(factor)
                 if exact and exact not in ratios[column_of[name]]:
                     ratios[column_of[name]].append(exact)
     found = []
     for uses in ratios:
-        groups: list[tuple[Fraction, list[Fraction]]] = []  # common unit, ratios that are whole multiples of it
+        groups: list[
+            tuple[Fraction, list[Fraction]]
+        ] = []  # common unit, ratios that are whole multiples of it
         for ratio in uses:
             for index, (unit, members) in enumerate(groups):
                 common = _gcd(unit, ratio)
@@ -288,10 +352,17 @@ def _common_units(robot: Robot) -> list[dict[Fraction, tuple[int, int]]]:
             else:
                 groups.append((abs(ratio), [ratio]))
         found.append(
-            {ratio: (index, int(ratio / unit)) for index, (unit, members) in enumerate(groups) for ratio in members}
+            {
+                ratio: (index, int(ratio / unit))
+                for index, (unit, members) in enumerate(groups)
+                for ratio in members
+            }
         )
     return found
 
 
 def _gcd(a: Fraction, b: Fraction) -> Fraction:
-    return Fraction(math.gcd(a.numerator * b.denominator, b.numerator * a.denominator), a.denominator * b.denominator)
+    return Fraction(
+        math.gcd(a.numerator * b.denominator, b.numerator * a.denominator),
+        a.denominator * b.denominator,
+    )

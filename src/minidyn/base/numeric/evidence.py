@@ -1,4 +1,6 @@
-"""What the number and the choice of base parameters rest on: the values of Gautier's Tables II and III."""
+"""What the number and the choice of base parameters rest on: the values of Gautier's Tables II and
+III.
+"""
 
 from __future__ import annotations
 
@@ -25,22 +27,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class RankEvidence:
-    """Values of two decompositions of an observation matrix W (r, c), columns scaled, those that are zero left out.
+    """Values of two decompositions of an observation matrix W (r, c), columns scaled, those that
+    are zero left out.
 
-    Whatever the method of the map, they are computed in floating point at random states of the geometry as written.
+    Whatever the method of the map, they are computed in floating point at random states of the
+    geometry as written.
 
     Attributes:
         base: The map.
         columns: Names of the c parameters whose columns are not zero, in storage order.
         zero: Names of those whose columns are zero.
-        T: |T_ii| (c,) of QR with column pivoting, largest first: how many are above the threshold is the rank.
+        T: |T_ii| (c,) of QR with column pivoting, largest first: how many are above the threshold
+            is the rank.
         pivots: Names of the parameters in the order in which pivoting takes them (c).
         singular: Singular values σ_i (c,), largest first: the same.
-        R: |R_ii| (c,) of QR in storage order: what is left of each column after those before it; zero: regrouped.
-        V2: Right singular vectors of the zero singular values (c, c - b): a row of zeros is a parameter that is
-            identifiable by itself.
-        lengths: Of the columns before they were scaled, in the robot's own units, the longest 1. Geometry that is
-            nearly special has very short ones.
+        R: |R_ii| (c,) of QR in storage order: what is left of each column after those before it;
+            zero: regrouped.
+        V2: Right singular vectors of the zero singular values (c, c - b): a row of zeros is a
+            parameter that is identifiable by itself.
+        lengths: Of the columns before they were scaled, in the robot's own units, the longest 1.
+            Geometry that is nearly special has very short ones.
         N: Random numbers, one for each regrouped parameter.
         threshold: Values up to this one count as zero.
         rank: How many T_ii are above it.
@@ -63,12 +69,18 @@ class RankEvidence:
 
     @cached_property
     def V2N(self) -> Array:
-        """V2 times random numbers (c,), as in Table II: zero for parameters that are identifiable by themselves."""
+        """V2 times random numbers (c,), as in Table II.
+
+        Zero for parameters that are identifiable by themselves.
+        """
         return frozen(self.V2 @ np.resize(self.N, self.V2.shape[1]))
 
     @cached_property
     def betaN(self) -> Array:
-        """K times random numbers (b,), as in Table III: zero for kept parameters that no other joins."""
+        """K times random numbers (b,), as in Table III.
+
+        Zero for kept parameters that no other joins.
+        """
         return frozen(self.base.K @ self.N)
 
     @property
@@ -88,13 +100,18 @@ class RankEvidence:
             "|R_ii|": self.R.tolist(),
             "V2 N": self.V2N.tolist(),
             "length": self.lengths.tolist(),
-            "status": [self.base.statuses[name] if name in kept else "regrouped" for name in self.columns],
+            "status": [
+                self.base.statuses[name] if name in kept else "regrouped" for name in self.columns
+            ],
         }
         return DisplayTable(repr(self), columns)
 
     @property
     def base_table(self) -> DisplayTable:
-        """Table III: one row for each base parameter: its leading parameter X, β N, and its value X_B."""
+        """Table III: one row for each base parameter.
+
+        Its leading parameter X, β N, and its value X_B.
+        """
         robot = self.base.robot
         own = robot.parameters[list(robot.layout.indices(self.base.kept))]
         columns = {
@@ -129,21 +146,38 @@ class RankEvidence:
         }
 
     def plot(self) -> Figure:
-        """Return a matplotlib figure: T_ii and σ_i with their gap above, R_ii of each parameter below."""
+        """Return a matplotlib figure.
+
+        T_ii and σ_i with their gap above, R_ii of each parameter below.
+        """
         wide = max(8.0, 0.17 * len(self.columns) + 2.5)
         figure, (above, below) = new_figure(repr(self), 2, 2.6, width=wide)
         place = np.arange(1, len(self.columns) + 1)
         least = 1e-18  # where exact zeros are drawn
-        above.semilogy(place, np.maximum(self.T, least), "o-", ms=3, lw=0.8, color=COLOURS[0], label="|T_ii|")
-        above.semilogy(place, np.maximum(self.singular, least), "s-", ms=3, lw=0.8, color=COLOURS[1], label="σ_i")
+        above.semilogy(
+            place, np.maximum(self.T, least), "o-", ms=3, lw=0.8, color=COLOURS[0], label="|T_ii|"
+        )
+        above.semilogy(
+            place,
+            np.maximum(self.singular, least),
+            "s-",
+            ms=3,
+            lw=0.8,
+            color=COLOURS[1],
+            label="σ_i",
+        )
         above.axvline(self.base.rank + 0.5, color="#888888", lw=0.8, ls="--")
         above.set_ylabel(f"QR with pivoting, SVD\nb = {self.base.rank}")
         above.tick_params(labelbottom=True)
         kept = np.isin(self.columns, self.base.kept)
         for which, colour, label in ((kept, COLOURS[0], "kept"), (~kept, COLOURS[4], "regrouped")):
-            below.semilogy(place[which], np.maximum(self.R[which], least), "o", ms=4, color=colour, label=label)
+            below.semilogy(
+                place[which], np.maximum(self.R[which], least), "o", ms=4, color=colour, label=label
+            )
         below.set_ylabel("|R_ii|, QR in storage order")
-        below.set_xticks(place, [plot_label(name, 16) for name in self.columns], rotation=90, fontsize=7)
+        below.set_xticks(
+            place, [plot_label(name, 16) for name in self.columns], rotation=90, fontsize=7
+        )
         below.tick_params(labelbottom=True)
         above.tick_params(labelbottom=False)
         for axis in (above, below):
@@ -172,13 +206,18 @@ def evidence_of(base: BaseMap, seed: int = 0) -> RankEvidence:
         if isinstance(robot, OwnRegressor):
             observation = robot.observation
         else:
-            moving = [k for k, name in enumerate(robot.joint_names) if base.joints is None or name in base.joints]
+            moving = [
+                k
+                for k, name in enumerate(robot.joint_names)
+                if base.joints is None or name in base.joints
+            ]
             observation = observe(robot, base.model, seed, None if base.joints is None else moving)
         names = robot.layout.names
         friction = base.model not in MODELS or MODELS[base.model].friction
         asked = np.array(
             [
-                (base.columns is None or column.name in base.columns) and (friction or not column.is_friction)
+                (base.columns is None or column.name in base.columns)
+                and (friction or not column.is_friction)
                 for column in robot.layout.columns
             ]
         )
@@ -187,8 +226,13 @@ def evidence_of(base: BaseMap, seed: int = 0) -> RankEvidence:
     lengths = np.linalg.norm(observation.W[:, list(by_qr.columns)], axis=0)
     N = np.random.default_rng((seed, 4)).normal(size=max(1, len(base.regrouped)))
     null = np.zeros((len(columns), 0)) if by_svd.null is None else by_svd.null
-    # zeros of the structure are exact: a row of V2 that is rounding belongs to a parameter by itself
-    null = np.where(np.linalg.norm(null, axis=1, keepdims=True) > _noise(by_svd.threshold, by_svd.values), null, 0.0)
+    # zeros of the structure are exact: a row of V2 that is rounding belongs to a parameter by
+    # itself
+    null = np.where(
+        np.linalg.norm(null, axis=1, keepdims=True) > _noise(by_svd.threshold, by_svd.values),
+        null,
+        0.0,
+    )
     return RankEvidence(
         base,
         columns,

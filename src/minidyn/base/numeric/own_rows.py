@@ -52,7 +52,10 @@ class OwnColumn(Column):
 
 
 class OwnRegressor:
-    """Takes the place of a robot in a base map: the names of the columns, and the rows W (r, p) that were given."""
+    """Takes the place of a robot in a base map.
+
+    The names of the columns, and the rows W (r, p) that were given.
+    """
 
     name = "own regressor"
     symbols: tuple[tuple[str, float], ...] = ()
@@ -62,15 +65,17 @@ class OwnRegressor:
 
     def __init__(self, W: Array, names: Sequence[str]) -> None:
         self.W = frozen(W)
-        self.layout = Layout(tuple(OwnColumn(name, -1, index, name) for index, name in enumerate(names)))
+        self.layout = Layout(
+            tuple(OwnColumn(name, -1, index, name) for index, name in enumerate(names))
+        )
         self.parameters = frozen(np.full(len(names), np.nan))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         raise Unsupported(
-            f"these base parameters are of a regressor of your own, and this needs a robot (its {name!r}); pass "
-            "md.base_parameters(robot)"
+            "these base parameters are of a regressor of your own, and this needs a robot (its "
+            f"{name!r}); pass md.base_parameters(robot)"
         )
 
     @cached_property
@@ -95,18 +100,23 @@ class OwnRegressor:
 
 
 def parameter_units(robot: Robot | OwnRegressor) -> Array:
-    """Return the SI value (p,) of one unit of each parameter, of the robot's or the rows' own making."""
+    """Return the SI value (p,) of one unit of each parameter, of the robot's or the rows' own
+    making.
+    """
     if isinstance(robot, Robot):
         return units_of(robot).parameters
     units = robot.observation.units.parameters
     return np.where(units > 0.0, units, 1.0)
 
 
-def own_regressor(given: ArrayLike | Callable[..., ArrayLike], names: Sequence[str] | None, seed: int) -> OwnRegressor:
-    """Return the rows of a matrix (r, p), or of a function of a random generator that is called until they suffice.
+def own_regressor(
+    given: ArrayLike | Callable[..., ArrayLike], names: Sequence[str] | None, seed: int
+) -> OwnRegressor:
+    """Return the rows of a matrix (r, p), or of a function of a random generator that is called
+    until they suffice.
 
-    The function gives one row (p,) or several (k, p) for each call, at a random state of its own choice. Rows are
-    enough when there are half as many again as columns and some more.
+    The function gives one row (p,) or several (k, p) for each call, at a random state of its own
+    choice. Rows are enough when there are half as many again as columns and some more.
     """
     rng = np.random.default_rng(seed)
     rows = _rows(given(rng), "the function") if callable(given) else _rows(given, "W")
@@ -115,16 +125,21 @@ def own_regressor(given: ArrayLike | Callable[..., ArrayLike], names: Sequence[s
         parts = [rows, *(_rows(given(rng), "the function") for _ in range(needed - 1))]
         for part in parts:
             if part.shape[1] != rows.shape[1]:
-                raise ShapeError(f"the function gave rows of {rows.shape[1]} and of {part.shape[1]} columns")
+                raise ShapeError(
+                    f"the function gave rows of {rows.shape[1]} and of {part.shape[1]} columns"
+                )
         rows = np.concatenate(parts)
     width = rows.shape[1]
-    labels = [f"p{k}" for k in range(1, width + 1)] if names is None else [str(name) for name in names]
+    labels = (
+        [f"p{k}" for k in range(1, width + 1)] if names is None else [str(name) for name in names]
+    )
     if len(labels) != width:
         raise ShapeError(f"names: expected one for each of {width} columns, got {len(labels)}")
     if len(set(labels)) < width or not all(labels):
         twice = next((label for label in labels if labels.count(label) > 1), "")
         raise MinidynError(
-            f"names: expected different ones for all columns, got {short(twice)!r} more than once or none"
+            f"names: expected different ones for all columns, got {short(twice)!r} more than once "
+            "or none"
         )
     return OwnRegressor(rows, labels)
 
@@ -133,9 +148,14 @@ def _rows(value: ArrayLike, what: str) -> Array:
     try:
         rows = np.atleast_2d(np.asarray(value, dtype=float))
     except (TypeError, ValueError):
-        raise ShapeError(f"{what}: expected rows of numbers (r, p), got {type(value).__name__}") from None
+        raise ShapeError(
+            f"{what}: expected rows of numbers (r, p), got {type(value).__name__}"
+        ) from None
     if rows.size:
         rows = rows.reshape(-1, rows.shape[-1])  # samples first: (e, n, p)
     if not rows.size or not np.all(np.isfinite(rows)):
-        raise ShapeError(f"{what}: expected finite rows (r, p), got {'none' if not rows.size else 'NaN or infinity'}")
+        raise ShapeError(
+            f"{what}: expected finite rows (r, p), got "
+            f"{'none' if not rows.size else 'NaN or infinity'}"
+        )
     return rows

@@ -1,7 +1,7 @@
 """How many columns of an observation matrix are independent, and which: the values that decide it.
 
-Drop the columns that are zero, count the independent ones by a decomposition that orders them, choose them by one that
-does not.
+Drop the columns that are zero, count the independent ones by a decomposition that orders them,
+choose them by one that does not.
 """
 
 from __future__ import annotations
@@ -16,11 +16,17 @@ from minidyn.arrays import Array
 from minidyn.base.numeric.samples import Observation
 
 EPS = float(np.finfo(float).eps)
-_SUSPECT = 1e-4  # kept values this small are looked at again: some robots have them, and so has bad arithmetic
-_ZERO = 1e-12  # columns shorter than this, against the longest and in the robot's own units, are zero
-# a column much shorter than the others is a difference of larger terms and carries their rounding: making it longer
-# than this share of the longest would only make noise loud
-_SHORTEST = 1e-3
+# kept values this small are looked at again: some robots have them, and so has bad arithmetic
+_SUSPECT = 1e-4
+_ZERO = (
+    1e-12  # columns shorter than this, against the longest and in the robot's own units, are zero
+)
+# a column much shorter than the others is a difference of larger terms and carries their rounding:
+# making it longer than this share of the longest would only make noise loud
+SHORTEST = 1e-3
+# what is left of a column that is kept, of the longest: the largest that gives enough
+_LARGE = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
+LARGE = _LARGE[0]
 
 Rival = tuple[int, float] | None
 """Another rank that may be meant, and the fall of the values after it."""
@@ -39,11 +45,15 @@ class Rank:
     triangle: Array  # R (c, c) with the inner products of the scaled columns
     null: Array | None  # V2 (c, c - b), by singular values only
     threshold: float  # values up to this one count as zero
-    pivots: tuple[int, ...] = ()  # places among the c columns in the order of the values, by QR only
+    pivots: tuple[
+        int, ...
+    ] = ()  # places among the c columns in the order of the values, by QR only
     rival: Rival = None  # where columns may be rounding of longer ones: the next clearest
 
 
-def rank_of(observation: Observation, asked: NDArray[np.bool_], method: str, equal_columns: bool = True) -> Rank:
+def rank_of(
+    observation: Observation, asked: NDArray[np.bool_], method: str, equal_columns: bool = True
+) -> Rank:
     """Drop the zero columns of an observation matrix and count the independent ones.
 
     Implements: Gautier1991 eq. (13), (14), (21)-(23).
@@ -60,7 +70,11 @@ def rank_of(observation: Observation, asked: NDArray[np.bool_], method: str, equ
         return Rank(0, np.inf, 1.0, np.zeros(0), (), np.zeros(0), np.zeros((0, 0)), None, 0.0)
     dropped = float(norms[norms <= zero].max(initial=0.0))
     gap = float(norms[columns].min()) / max(dropped, EPS * longest)
-    scales = np.maximum(norms[columns], _SHORTEST * longest) if equal_columns else np.full(len(columns), longest)
+    scales = (
+        np.maximum(norms[columns], SHORTEST * longest)
+        if equal_columns
+        else np.full(len(columns), longest)
+    )
     triangle = triangle_of(W[:, columns] / (scales * math.sqrt(rows)))
     null, pivots = None, ()
     if method == "svd":
@@ -70,7 +84,9 @@ def rank_of(observation: Observation, asked: NDArray[np.bool_], method: str, equ
         values, pivots = np.abs(factored.diagonal()), tuple((order - 1).tolist())
     threshold = 32 * rows * EPS * float(values[0])
     rank = int(np.count_nonzero(values > threshold))
-    least = int(np.count_nonzero(values > min(threshold * observation.spread, _SUSPECT * float(values[0]))))
+    least = int(
+        np.count_nonzero(values > min(threshold * observation.spread, _SUSPECT * float(values[0])))
+    )
     rival: Rival = None
     if least < rank:
         rank, threshold, rival = _clearest(values, least, rank)
@@ -81,15 +97,29 @@ def rank_of(observation: Observation, asked: NDArray[np.bool_], method: str, equ
     gap = min(gap, float(values[rank - 1]) / largest)
     falls = values[: rank - 1] / values[1:rank]
     fall = float(falls[values[1:rank] < _SUSPECT * values[0]].max(initial=1.0))
-    return Rank(rank, gap, fall, values, tuple(columns.tolist()), scales, triangle, null, threshold, pivots, rival)
+    return Rank(
+        rank,
+        gap,
+        fall,
+        values,
+        tuple(columns.tolist()),
+        scales,
+        triangle,
+        null,
+        threshold,
+        pivots,
+        rival,
+    )
 
 
 def _clearest(values: Array, least: int, most: int) -> tuple[int, float, Rival]:
-    """Return the rank between two after which values (c,) fall farthest, a threshold in that fall, and the next rank.
+    """Return the rank between two after which values (c,) fall farthest, a threshold in that fall,
+    and the next rank.
 
-    A short column of rows of unknown origin may have a small unit, and is as accurate as the others then; or it is a
-    difference of larger terms, and what it differs by from a multiple of others is their rounding. Its length does not
-    tell, but rounding is far from the values that were there before.
+    A short column of rows of unknown origin may have a small unit, and is as accurate as the others
+    then; or it is a difference of larger terms, and what it differs by from a multiple of others is
+    their rounding. Its length does not tell, but rounding is far from the values that were there
+    before.
     """
     kept = values[least - 1 : most]
     dropped = np.maximum(np.append(values, 0.0)[least : most + 1], EPS * values[0])
@@ -106,15 +136,25 @@ def triangle_of(A: Array) -> Array:
     return factored * (np.arange(len(factored))[:, None] <= np.arange(A.shape[1]))
 
 
-def independent_columns(A: Array, count: int, threshold: float) -> tuple[list[int], bool]:
-    """Return `count` columns of A, each independent of those chosen before it, first come first served.
+def independent_columns(
+    A: Array, count: int, threshold: float, sizes: Array | None = None
+) -> tuple[list[int], bool]:
+    """Return `count` columns of A; where columns were given one length, sizes are what they had.
 
-    A column is judged by what is left of it after the chosen ones are taken out (twice, so that rounding does not
-    bring them back). A threshold that does not give the known count is moved, and where none does, the columns with
-    the largest remainders are taken and the answer is not clear.
+    Each independent of those chosen before it, first come first served. A column is judged by what
+    is left of it after the chosen ones are taken out (twice, so that rounding does not bring them
+    back). Where sizes are given, a column of which hardly anything is left is passed over as long
+    as there are enough others: it may be rounding, of the file or of the arithmetic. A threshold
+    that does not give the known count is moved, and where none does, the columns with the largest
+    remainders are taken and the answer is not clear.
     """
-    for factor in (1.0, 10.0, 0.1, 1e2, 1e-2, 1e3, 1e4, 1e5):
-        chosen = _pass(A, threshold * factor)
+    factors = (1.0, 10.0, 0.1, 1e2, 1e-2, 1e3, 1e4, 1e5)
+    tries = [(A, threshold * factor) for factor in factors]
+    if sizes is not None and len(sizes):
+        long = A * (sizes / sizes.max())
+        tries = [*((long, share) for share in _LARGE if share > threshold), *tries]
+    for columns, least in tries:
+        chosen = _pass(columns, least)
         if len(chosen) == count:
             return chosen, True
     from scipy import linalg

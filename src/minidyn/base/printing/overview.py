@@ -1,4 +1,7 @@
-"""A base map at a glance: table, figure, units, and in a few words why a standard parameter has no effect."""
+"""A base map at a glance.
+
+Table, figure, units, and in a few words why a standard parameter has no effect.
+"""
 
 from __future__ import annotations
 
@@ -38,22 +41,32 @@ def units(base: BaseMap) -> list[str]:
     if base.model == OWN:
         return [""] * base.rank
     columns = [robot.layout.columns[robot.layout.index(name)] for name in base.kept]
-    return [unit_of(column.symbol, robot.joints[column.joint]) if base.rows is None else "" for column in columns]
+    return [
+        unit_of(column.symbol, robot.joints[column.joint]) if base.rows is None else ""
+        for column in columns
+    ]
 
 
 def plot(base: BaseMap) -> Figure:
-    """Return a figure of the map (b, p): its coefficients as colours, columns without effect left out."""
+    """Return a figure of the map (b, p).
+
+    Its coefficients as colours, columns without effect left out.
+    """
     norm = optional("matplotlib.colors").SymLogNorm
 
     used = np.flatnonzero(np.any(base.matrix, axis=0))
     values = base.matrix[:, used]
     size = float(np.abs(values).max(initial=1.0))
-    figure, axes = new_figure(repr(base), 1, 0.17 * base.rank + 1.2, width=max(7.0, 0.17 * len(used) + 2.5))
+    figure, axes = new_figure(
+        repr(base), 1, 0.17 * base.rank + 1.2, width=max(7.0, 0.17 * len(used) + 2.5)
+    )
     axis = axes[0]
     axis.grid(visible=False)
     drawn = axis.imshow(values, aspect="auto", cmap="RdBu", norm=norm(0.01, vmin=-size, vmax=size))
     axis.set_yticks(range(base.rank), base.names, fontsize=7)
-    axis.set_xticks(range(len(used)), [base.robot.layout.names[k] for k in used], rotation=90, fontsize=7)
+    axis.set_xticks(
+        range(len(used)), [base.robot.layout.names[k] for k in used], rotation=90, fontsize=7
+    )
     axis.set_xlabel("standard parameter")
     axis.set_ylabel("base parameter")
     figure.colorbar(drawn, ax=axis, label="coefficient", fraction=0.03, pad=0.01)
@@ -89,12 +102,21 @@ def reason(base: BaseMap, name: str) -> str:
     if not any(robot.joints[joint].turns for joint in path):
         return f"link {link!r} never turns"
     if column.symbol in ("MX", "MY", "MZ"):
-        return f"neither gravity nor an acceleration of the origin of link {link!r} makes it felt at a joint"
-    return f"link {link!r} turns about one direction only, and this is not its moment of inertia about it"
+        return (
+            f"neither gravity nor an acceleration of the origin of link {link!r} makes it felt at "
+            "a joint"
+        )
+    return (
+        f"link {link!r} turns about one direction only, and this is not its moment of inertia "
+        "about it"
+    )
 
 
 def _moving_joints(robot: Robot, joints: tuple[str, ...] | None) -> set[int]:
-    """Return the indices of the joints that move when only these independent ones are driven; None: all."""
+    """Return the indices of the joints that move when only these independent ones are driven.
+
+    None: all.
+    """
     names = set(robot.joint_names if joints is None else joints)
     moving = set()
     for index, joint in enumerate(robot.joints):
@@ -103,7 +125,9 @@ def _moving_joints(robot: Robot, joints: tuple[str, ...] | None) -> set[int]:
         if joint.follows is None:
             driven = joint.name in names or joint.name not in robot.joint_names
         else:
-            driven = bool(joint.follows.formula) or any(leader in names for leader, _ in joint.follows.terms)
+            driven = bool(joint.follows.formula) or any(
+                leader in names for leader, _ in joint.follows.terms
+            )
         if driven:
             moving.add(index)
     return moving

@@ -1,6 +1,7 @@
-"""Every base parameter as a formula of standard ones, in text, Markdown, LaTeX and JSON; and the map in plain words.
+"""Every base parameter as a formula of standard ones, in text, Markdown, LaTeX and JSON.
 
-Formulas as text: one way to put a sum together, three alphabets (Unicode, ASCII, LaTeX) to write it in.
+And the map in plain words. Formulas as text: one way to put a sum together, three alphabets
+(Unicode, ASCII, LaTeX) to write it in.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ _SPECIAL = {character: f"\\{character}" for character in "{}$&#%_"} | {
 
 
 def escape_latex(text: str) -> str:
-    """Return text that LaTeX prints as it is: specials escaped, accents dropped, other characters by code point."""
+    """Return text that LaTeX prints as it is: specials escaped, accents dropped, other characters
+    by code point.
+    """
     found = []
     for character in text:
         if character in _SPECIAL:
@@ -110,7 +113,10 @@ class RelationTerm:
 
     @property
     def coefficient(self) -> str:
-        """The coefficient as text, with symbols where it has them: "1", "-0.25", "2 R3", "D3² + R3²"."""
+        """The coefficient as text, with symbols where it has them.
+
+        "1", "-0.25", "2 R3", "D3² + R3²".
+        """
         sign, text, is_sum = _factor(self, UNICODE)
         if sign > 0:
             return text
@@ -131,13 +137,20 @@ def sum_text(terms: Sequence[RelationTerm], alphabet: Alphabet = UNICODE) -> str
         body = inner if len(members) == 1 else alphabet.bracket(inner)
         if text != "1":
             front = alphabet.bracket(text) if is_sum else text
-            body = f"{front}{body}" if is_sum and len(members) > 1 else f"{front}{alphabet.space}{body}"
+            body = (
+                f"{front}{body}"
+                if is_sum and len(members) > 1
+                else f"{front}{alphabet.space}{body}"
+            )
         parts.append((sign, body))
     return _signed(parts) or "0"
 
 
 _Factor = tuple[int, str, bool]
-"""A coefficient ready to print: sign, text without it, whether it needs parentheses before another factor."""
+"""A coefficient ready to print.
+
+Sign, text without it, whether it needs parentheses before another factor.
+"""
 
 
 def _factor(term: RelationTerm, alphabet: Alphabet) -> _Factor:
@@ -155,12 +168,16 @@ def _polynomial_factor(polynomial: LengthPolynomial, alphabet: Alphabet) -> _Fac
         above = alphabet.bracket(above) if is_sum else above
         below = alphabet.bracket(below) if " " in below else below
         return sign * other, f"{above}/{below}", True
-    terms = [(number, product) for number, product in polynomial.terms if alphabet.number(number) != "0"]
+    terms = [
+        (number, product) for number, product in polynomial.terms if alphabet.number(number) != "0"
+    ]
     if not terms:
         return 1, "0", False
     ordered = sorted(terms, key=lambda pair: (pair[0] < 0, -len(pair[1]), sorted(pair[1])))
     sign = -1 if ordered[0][0] < 0 else 1  # all are negative
-    text = _signed([(sign if number > 0 else -sign, _product(number, p, alphabet)) for number, p in ordered])
+    text = _signed(
+        [(sign if number > 0 else -sign, _product(number, p, alphabet)) for number, p in ordered]
+    )
     return sign, text, len(terms) > 1
 
 
@@ -203,8 +220,8 @@ class Relation:
 def relations(base: BaseMap) -> tuple[Relation, ...]:
     """Return the relations of a map, one for each base parameter, in the order of `base.names`.
 
-    Coefficients are written with the lengths the robot's file names, where they are polynomials or small fractions of
-    them; others are numbers.
+    Coefficients are written with the lengths the robot's file names, where they are polynomials or
+    small fractions of them; others are numbers.
 
     Implements: Gautier1991 Table V, section "Application to Graph-Structured Robots" in symbols.
     """
@@ -214,7 +231,9 @@ def relations(base: BaseMap) -> tuple[Relation, ...]:
             Relation(
                 label,
                 tuple(
-                    RelationTerm(names[column], float(values[column]), of_rule.get((row, int(column))))
+                    RelationTerm(
+                        names[column], float(values[column]), of_rule.get((row, int(column)))
+                    )
                     for column in np.flatnonzero(values)
                 ),
             )
@@ -226,9 +245,13 @@ def relations(base: BaseMap) -> tuple[Relation, ...]:
     found = []
     for row, (name, kept) in enumerate(zip(base.names, base.kept)):
         # a polynomial that happens to be zero for these lengths belongs to the formula all the same
-        shown = {int(column) for column in np.flatnonzero(base.K[row])} | {k for r, k in symbolic if r == row}
+        shown = {int(column) for column in np.flatnonzero(base.K[row])} | {
+            k for r, k in symbolic if r == row
+        }
         terms = [
-            RelationTerm(base.regrouped[column], float(base.K[row, column]), symbolic.get((row, column)))
+            RelationTerm(
+                base.regrouped[column], float(base.K[row, column]), symbolic.get((row, column))
+            )
             for column in shown
         ]
         # the leading parameter stays in front of those that join it
@@ -251,6 +274,8 @@ def map_json(base: BaseMap) -> dict[str, Any]:
         "eliminated": list(base.eliminated),
         "K": base.K.tolist(),
         "gap": base.gap if math.isfinite(base.gap) else None,
+        "tolerance": base.tolerance,
+        "check": {"relations": base.check.relations, "geometry": base.check.geometry},
         "joints": None if base.joints is None else list(base.joints),
         "columns": None if base.columns is None else list(base.columns),
         "statuses": base.statuses,
@@ -305,11 +330,20 @@ def to_latex(base: BaseMap) -> str:
     ]
     found = relations(base)
     if found:
-        rows = [f"{LATEX.parameter(relation.name)} &= {relation.formula(LATEX)}" for relation in found]
-        lines += [r"{\allowdisplaybreaks", r"\begin{align*}", " \\\\\n".join(rows), r"\end{align*}}"]
+        rows = [
+            f"{LATEX.parameter(relation.name)} &= {relation.formula(LATEX)}" for relation in found
+        ]
+        lines += [
+            r"{\allowdisplaybreaks",
+            r"\begin{align*}",
+            " \\\\\n".join(rows),
+            r"\end{align*}}",
+        ]
     for title, names in (("Regrouped", base.regrouped), ("Without effect", base.eliminated)):
         if names:
-            lines.append(f"{title}: " + ", ".join(f"${LATEX.parameter(name)}$" for name in names) + ".")
+            lines.append(
+                f"{title}: " + ", ".join(f"${LATEX.parameter(name)}$" for name in names) + "."
+            )
             lines.append("")
     lines += [f"Note: {escape_latex(note)}" for note in _notes(base)]
     return "\n".join(lines).rstrip() + "\n"
@@ -324,7 +358,10 @@ def without_effect(base: BaseMap) -> dict[str, list[str]]:
 
 
 def explain(base: BaseMap) -> str:
-    """Return the map in plain words: what can be known by itself, what only in combination, what has no effect."""
+    """Return the map in plain words.
+
+    What can be known by itself, what only in combination, what has no effect.
+    """
     alone = list(base.unchanged)
     lines = [_counts(base) + "."]
     if alone:
@@ -340,15 +377,18 @@ def explain(base: BaseMap) -> str:
     if base.structure is not None:
         lines += base.structure.describe().splitlines()
     if base.gap < math.inf:
-        lines.append(f"The smallest value that was kept is {base.gap:.1e} times the largest that was dropped.")
+        lines.append(
+            f"The smallest value that was kept is {base.gap:.1e} times the largest that was "
+            "dropped."
+        )
     lines += [f"Note: {note}" for note in _notes(base)]
     return "\n".join(lines)
 
 
 def _counts(base: BaseMap) -> str:
     return (
-        f"{len(base.robot.layout)} standard parameters = {base.rank} base + {len(base.regrouped)} regrouped + "
-        f"{len(base.eliminated)} without effect"
+        f"{len(base.robot.layout)} standard parameters = {base.rank} base + {len(base.regrouped)} "
+        f"regrouped + {len(base.eliminated)} without effect"
     )
 
 

@@ -1,15 +1,19 @@
-"""Entries of the regrouping matrix as polynomials and fractions of the lengths that the robot's file names.
+"""Entries of the regrouping matrix as polynomials and fractions of the lengths that the robot's
+file names.
 
-For a fixed choice of kept and regrouped parameters every entry of K has a unit (1, m or m²) and, on chains and trees,
-is a polynomial of that degree in the robot's lengths; with closed loops, or another choice, it may be a fraction of
-two. It is found by evaluation: K at random lengths shows on which symbols each entry depends, a few more lengths
-determine its coefficients, and still more must agree with it. An entry that is neither (a large fraction, a coincidence
-of lengths) keeps its number.
+For a fixed choice of kept and regrouped parameters every entry of K has a unit (1, m or m²) and, on
+chains and trees, is a polynomial of that degree in the robot's lengths; with closed loops, or
+another choice, it may be a fraction of two. It is found by evaluation: K at random lengths shows on
+which symbols each entry depends, a few more lengths determine its coefficients, and still more must
+agree with it. An entry that is neither (a large fraction, a coincidence of lengths) keeps its
+number.
 
-Lengths of a loop are not free: it must close. Where the passive joints are given as functions, how far it is open is
-linear in the lengths, so that those which may be chosen freely, and those which follow them, are found by elimination.
+Lengths of a loop are not free: it must close. Where the passive joints are given as functions, how
+far it is open is linear in the lengths, so that those which may be chosen freely, and those which
+follow them, are found by elimination.
 
-Polynomials in the robot's lengths and parameters: just enough algebra to write the combinations down in symbols.
+Polynomials in the robot's lengths and parameters: just enough algebra to write the combinations
+down in symbols.
 """
 
 from __future__ import annotations
@@ -39,9 +43,10 @@ _Product = tuple[str | int, ...]  # sorted lengths by name, a parameter by its i
 
 
 class SymbolicNumber:
-    """A sum of number · product; products are tuples of symbols (text) and at most one parameter (its index).
+    """A sum of number · product.
 
-    Only + - * are needed, which is all the recursions use.
+    Products are tuples of symbols (text) and at most one parameter (its index). Only + - * are
+    needed, which is all the recursions use.
     """
 
     __slots__ = ("terms",)
@@ -83,7 +88,9 @@ class SymbolicNumber:
 
 
 def symbolic_rows(robot: Robot, structure: Structure) -> list[dict[int, LengthPolynomial]]:
-    """Return for each combination {place of a standard parameter: its coefficient in symbols}, in mDH frames."""
+    """Return for each combination {place of a standard parameter: its coefficient in symbols}, in
+    mDH frames.
+    """
     phi = [SymbolicNumber({(index,): 1.0}) for index in range(len(robot.layout))]
     lengths = {name: SymbolicNumber({(name,): 1.0}) for name in _length_symbols(robot)}
     rows = []
@@ -97,7 +104,10 @@ def symbolic_rows(robot: Robot, structure: Structure) -> list[dict[int, LengthPo
         rows.append(
             {
                 index: LengthPolynomial(
-                    tuple((n, p) for p, n in sorted(terms.items(), key=lambda item: (len(item[0]), item[0])))
+                    tuple(
+                        (n, p)
+                        for p, n in sorted(terms.items(), key=lambda item: (len(item[0]), item[0]))
+                    )
                 )
                 for index, terms in sorted(row.items())
             }
@@ -123,22 +133,35 @@ _MEMORY = 48e6  # bytes of rows at a time
 class LengthPolynomial:
     """A sum of number · product of symbols, or a fraction of two."""
 
-    terms: tuple[tuple[float, Monomial], ...]  # (number, product), in order of the products' degree and names
+    terms: tuple[
+        tuple[float, Monomial], ...
+    ]  # (number, product), in order of the products' degree and names
     divisor: LengthPolynomial | None = None  # what it is divided by
 
     def value(self, symbols: Mapping[str, float]) -> float:
         """Return its value for values of the symbols."""
-        above = float(sum(number * np.prod([symbols[name] for name in product]) for number, product in self.terms))
+        above = float(
+            sum(
+                number * np.prod([symbols[name] for name in product])
+                for number, product in self.terms
+            )
+        )
         return above if self.divisor is None else above / self.divisor.value(symbols)
 
 
 def symbolic_entries(base: BaseMap) -> dict[tuple[int, int], LengthPolynomial]:
-    """Return {(row, column) of K: polynomial or fraction of named lengths}; plain numbers are left out.
+    """Return {(row, column) of K: polynomial or fraction of named lengths}.
 
-    Loops that are solved for keep numbers: their lengths are not free, since the loops must close. So do maps for some
-    joints only, whose K depends on where the others stand.
+    Plain numbers are left out. Loops that are solved for keep numbers: their lengths are not free,
+    since the loops must close. So do maps for some joints only, whose K depends on where the others
+    stand.
     """
-    if not base.K.size or base.joints is not None or not _length_symbols(base.robot) or base.robot.implicit_loops:
+    if (
+        not base.K.size
+        or base.joints is not None
+        or not _length_symbols(base.robot)
+        or base.robot.implicit_loops
+    ):
         return {}
     lengths = _Lengths.of(base.robot)
     symbols = lengths.free
@@ -147,8 +170,12 @@ def symbolic_entries(base: BaseMap) -> dict[tuple[int, int], LengthPolynomial]:
     rng = np.random.default_rng(0)
     units = units_of(base.robot)
     indices = base.robot.layout.indices
-    kept, regrouped = (units.parameters[list(indices(names))] for names in (base.kept, base.regrouped))
-    scale = kept[:, None] / regrouped  # (b, d): the SI value of an entry of K whose value without units is 1
+    kept, regrouped = (
+        units.parameters[list(indices(names))] for names in (base.kept, base.regrouped)
+    )
+    scale = (
+        kept[:, None] / regrouped
+    )  # (b, d): the SI value of an entry of K whose value without units is 1
 
     def entries(points: Array) -> tuple[Array, NDArray[np.bool_]]:
         return _entries(base, units, lengths, points, rng)
@@ -192,13 +219,20 @@ def symbolic_entries(base: BaseMap) -> dict[tuple[int, int], LengthPolynomial]:
         for which, place in fractions:
             parts = _fit_fraction(points[:, which], K[:, *place]) if sound[place[1]] else None
             if parts is not None:
-                add(place, _fraction(*parts, [symbols[k] for k in which], float(scale[place]), units.length))
+                add(
+                    place,
+                    _fraction(
+                        *parts, [symbols[k] for k in which], float(scale[place]), units.length
+                    ),
+                )
     return found
 
 
 @dataclass(frozen=True)
 class _Lengths:
-    """The named lengths that may be chosen freely, and those that follow them so that loops close."""
+    """The named lengths that may be chosen freely, and those that follow them so that loops
+    close.
+    """
 
     free: tuple[str, ...]
     tied: Mapping[str, Array]  # of each name that follows, its factors (free,)
@@ -207,9 +241,9 @@ class _Lengths:
     def of(cls, robot: Robot) -> _Lengths:
         """Find the lengths of a robot whose passive joints, if any, are given as functions.
 
-        How far the loops are open is linear in the lengths, A l + c = 0. The first names of the file are free where
-        there is a choice; a name that would follow by other factors than ±1/2, ±1 and ±2 is a number, with all that it
-        depends on.
+        How far the loops are open is linear in the lengths, A l + c = 0. The first names of the
+        file are free where there is a choice; a name that would follow by other factors than ±1/2,
+        ±1 and ±2 is a number, with all that it depends on.
         """
         symbols = _length_symbols(robot)
         if not robot.loops:
@@ -239,11 +273,15 @@ class _Lengths:
     def numbers(self, points: Array) -> NamedLengths:
         """Return the lengths for values (points, free) of the free ones, in metres."""
         values = {name: points[:, k : k + 1] for k, name in enumerate(self.free)}
-        return NamedLengths(values | {name: (points @ row)[:, None] for name, row in self.tied.items()})
+        return NamedLengths(
+            values | {name: (points @ row)[:, None] for name, row in self.tied.items()}
+        )
 
 
 def _openings(robot: Robot, symbols: Sequence[str]) -> Array:
-    """Return by how much (m, symbols) the loops open for a unit of each symbol at random positions."""
+    """Return by how much (m, symbols) the loops open for a unit of each symbol at random
+    positions.
+    """
     from minidyn.model.loops import solve_loops
     from minidyn.model.placements import loop_difference, tree_pose
 
@@ -253,24 +291,33 @@ def _openings(robot: Robot, symbols: Sequence[str]) -> Array:
     def opened(name: str, by: float) -> Array:
         def changed(steps: Steps) -> Steps:
             return tuple(
-                replace(step, value=step.value + by * step.factor) if step.symbol == name and not step.is_turn else step
+                replace(step, value=step.value + by * step.factor)
+                if step.symbol == name and not step.is_turn
+                else step
                 for step in steps
             )
 
-        joints = tuple(replace(j, before=changed(j.before), after=changed(j.after)) for j in robot.joints)
-        loops = [replace(a, steps_a=changed(a.steps_a), steps_b=changed(a.steps_b)) for a in robot.loops]
+        joints = tuple(
+            replace(j, before=changed(j.before), after=changed(j.after)) for j in robot.joints
+        )
+        loops = [
+            replace(a, steps_a=changed(a.steps_a), steps_b=changed(a.steps_b)) for a in robot.loops
+        ]
         pose = tree_pose(replace(robot, joints=joints), q_all)
         return np.concatenate([loop_difference(pose, loop)[..., :3].ravel() for loop in loops])
 
     closed = opened("", 0.0)
-    return np.stack([(opened(name, units.length) - closed) / units.length for name in symbols], axis=1)
+    return np.stack(
+        [(opened(name, units.length) - closed) / units.length for name in symbols], axis=1
+    )
 
 
 def rule_entries(base: BaseMap) -> dict[tuple[int, int], LengthPolynomial]:
-    """Return {(row, column) of the map: polynomial in named lengths} of a map that a closed-form rule gave.
+    """Return {(row, column) of the map: polynomial in named lengths} of a map that a closed-form
+    rule gave.
 
-    The rule itself is run on symbols; that needs the robot's own frames to be the rule's. Where they are not, and where
-    a polynomial does not have the map's value, the number is kept.
+    The rule itself is run on symbols; that needs the robot's own frames to be the rule's. Where
+    they are not, and where a polynomial does not have the map's value, the number is kept.
     """
     if base.structure is None or not _length_symbols(base.robot):
         return {}
@@ -285,12 +332,15 @@ def rule_entries(base: BaseMap) -> dict[tuple[int, int], LengthPolynomial]:
         for row, entries in enumerate(symbolic_rows(changed, base.structure))
         for column, polynomial in entries.items()
         if any(product for _, product in polynomial.terms)
-        and abs(polynomial.value(values) - base.matrix[row, column]) <= _AGREE * max(1.0, abs(base.matrix[row, column]))
+        and abs(polynomial.value(values) - base.matrix[row, column])
+        <= _AGREE * max(1.0, abs(base.matrix[row, column]))
     }
 
 
 def _length_symbols(robot: Robot, loops: bool = False, but: Sequence[str] = ()) -> list[str]:
-    """Return the symbols of lengths (of links, or of loops) that are not zero, in the order of the robot file."""
+    """Return the symbols of lengths (of links, or of loops) that are not zero, in the order of the
+    robot file.
+    """
     links = [steps for joint in robot.joints for steps in (joint.before, joint.after)]
     ends = [steps for loop in robot.loops for steps in (loop.steps_a, loop.steps_b)]
     used = {
@@ -310,7 +360,9 @@ def _points(rng: np.random.Generator, count: int, width: int) -> Array:
 def _entries(
     base: BaseMap, units: Units, lengths: _Lengths, points: Array, rng: np.random.Generator
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """Return K (points, b, d) without units, and which columns (d,) are combinations of the kept ones at all points."""
+    """Return K (points, b, d) without units, and which columns (d,) are combinations of the kept
+    ones at all points.
+    """
     robot = replace(base.robot, base=tuple(step for step in base.robot.base if step.is_turn))
     kept, regrouped = (list(robot.layout.indices(names)) for names in (base.kept, base.regrouped))
     rows = int(1.4 * (len(kept) + len(regrouped))) + 16
@@ -323,10 +375,14 @@ def _entries(
         numbers = lengths.numbers(part * units.length)
         W = unitless_rows(robot, base.model, states, units, numbers=numbers, lead=(len(part),))
         found.append(_solve(W.reshape(len(part), -1, W.shape[-1]), kept, regrouped))
-    return np.concatenate([K for K, _ in found]), np.logical_and.reduce([sound for _, sound in found])
+    return np.concatenate([K for K, _ in found]), np.logical_and.reduce(
+        [sound for _, sound in found]
+    )
 
 
-def _solve(W: Array, kept: Sequence[int], regrouped: Sequence[int]) -> tuple[Array, NDArray[np.bool_]]:
+def _solve(
+    W: Array, kept: Sequence[int], regrouped: Sequence[int]
+) -> tuple[Array, NDArray[np.bool_]]:
     W1, W2 = W[..., kept], W[..., regrouped]
     lengths = np.linalg.norm(W1, axis=-2, keepdims=True)
     Q, R = np.linalg.qr(W1 / lengths)
@@ -338,7 +394,11 @@ def _solve(W: Array, kept: Sequence[int], regrouped: Sequence[int]) -> tuple[Arr
 
 def _products(count: int, most: int = 2) -> list[tuple[int, ...]]:
     """Return all products of up to so many of `count` symbols, as tuples of their places."""
-    return [product for degree in range(most + 1) for product in combinations_with_replacement(range(count), degree)]
+    return [
+        product
+        for degree in range(most + 1)
+        for product in combinations_with_replacement(range(count), degree)
+    ]
 
 
 def _powers(points: Array, products: Sequence[tuple[int, ...]]) -> Array:
@@ -347,12 +407,18 @@ def _powers(points: Array, products: Sequence[tuple[int, ...]]) -> Array:
 
 
 def _fit(points: Array, values: Array) -> Iterable[Array | None]:
-    """Return for each column of values (points, k) the coefficients of all products, None where they do not fit."""
+    """Return for each column of values (points, k) the coefficients of all products.
+
+    None where they do not fit.
+    """
     A = _powers(points, _products(points.shape[1]))
     coefficients = np.asarray(np.linalg.lstsq(A, values, rcond=None)[0], dtype=float)
     misfit = np.abs(A @ coefficients - values).max(axis=0)
     size = np.abs(values).max(axis=0)
-    return [coefficients[:, k] if misfit[k] <= _AGREE * size[k] else None for k in range(values.shape[1])]
+    return [
+        coefficients[:, k] if misfit[k] <= _AGREE * size[k] else None
+        for k in range(values.shape[1])
+    ]
 
 
 _Part = dict[tuple[int, ...], float]
@@ -360,23 +426,30 @@ _Part = dict[tuple[int, ...], float]
 
 
 def _fit_fraction(points: Array, values: Array) -> tuple[_Part, _Part] | None:
-    """Return numerator and denominator of the simplest fraction with these values (points,), None where there is none.
+    """Return numerator and denominator of the simplest fraction with these values (points,).
 
-    The denominator's first coefficient is 1. Coefficients are a null vector of above - values · below = 0; degrees
-    that are too large would have several.
+    None where there is none. The denominator's first coefficient is 1. Coefficients are a null
+    vector of above - values · below = 0; degrees that are too large would have several.
     """
     for degrees in _DEGREES:
         above, below = (_products(points.shape[1], degree) for degree in degrees)
-        A = np.concatenate([_powers(points, above), -values[:, None] * _powers(points, below)], axis=1)
+        A = np.concatenate(
+            [_powers(points, above), -values[:, None] * _powers(points, below)], axis=1
+        )
         A /= 1.0 + np.abs(values)[:, None]
         _, sigma, V = np.linalg.svd(A)
         if sigma[-1] > _AGREE * sigma[0]:
             continue
         used = np.abs(V[-1]) > 1e-7 * np.abs(V[-1]).max()
-        lead = int(np.flatnonzero(used & (np.arange(len(used)) >= len(above)))[-1])  # of the highest degree
+        lead = int(
+            np.flatnonzero(used & (np.arange(len(used)) >= len(above)))[-1]
+        )  # of the highest degree
         others = [int(k) for k in np.flatnonzero(used) if k != lead]
         x, *_ = np.linalg.lstsq(A[:, others], -A[:, lead], rcond=None)
-        if np.abs(A[:, others] @ x + A[:, lead]).max() > _AGREE * np.abs(A[:, [*others, lead]]).max():
+        if (
+            np.abs(A[:, others] @ x + A[:, lead]).max()
+            > _AGREE * np.abs(A[:, [*others, lead]]).max()
+        ):
             return None
         found = dict(zip([*others, lead], [*x.tolist(), 1.0]))
         split = len(above)
@@ -387,25 +460,35 @@ def _fit_fraction(points: Array, values: Array) -> tuple[_Part, _Part] | None:
     return None
 
 
-def _fraction(above: _Part, below: _Part, names: Sequence[str], scale: float, length: float) -> LengthPolynomial:
+def _fraction(
+    above: _Part, below: _Part, names: Sequence[str], scale: float, length: float
+) -> LengthPolynomial:
     """Return a fraction of lengths without units in SI."""
     unit = length ** max(map(len, below))
     return LengthPolynomial(
-        _terms(above, names, scale * unit, length), LengthPolynomial(_terms(below, names, unit, length))
+        _terms(above, names, scale * unit, length),
+        LengthPolynomial(_terms(below, names, unit, length)),
     )
 
 
-def _polynomial(coefficients: Array, names: Sequence[str], scale: float, length: float) -> LengthPolynomial:
+def _polynomial(
+    coefficients: Array, names: Sequence[str], scale: float, length: float
+) -> LengthPolynomial:
     largest = float(np.abs(coefficients).max())
     products = zip(_products(len(names)), coefficients.tolist())
     return LengthPolynomial(
         _terms(
-            {product: number for product, number in products if abs(number) > _AGREE * largest}, names, scale, length
+            {product: number for product, number in products if abs(number) > _AGREE * largest},
+            names,
+            scale,
+            length,
         )
     )
 
 
-def _terms(part: _Part, names: Sequence[str], scale: float, length: float) -> tuple[tuple[float, Monomial], ...]:
+def _terms(
+    part: _Part, names: Sequence[str], scale: float, length: float
+) -> tuple[tuple[float, Monomial], ...]:
     # twelve digits are more than the fit is good for and make whole numbers whole
     return tuple(
         (float(f"{number * scale / length ** len(product):.12g}"), tuple(names[k] for k in product))

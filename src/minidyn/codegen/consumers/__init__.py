@@ -1,1 +1,4 @@
-"""Robots as files of simulators, controllers and robots: one file a consumer, listed in `identification/export.py`."""
+"""Robots as files of simulators, controllers and robots.
+
+One file a consumer, listed in `identification/export.py`.
+"""

@@ -1,7 +1,9 @@
-"""For Drake: a URDF with Drake's own elements for rotor inertia and gear ratio, its root fixed to the world.
+"""For Drake: a URDF with Drake's own elements for rotor inertia and gear ratio, its root fixed to
+the world.
 
-`Parser(plant).AddModels("drake.urdf")` gives a plant whose inertia matrix holds the reflected inertia of the rotors
-(motor side, times the gear ratio squared) and whose joints have damping. Drake has no dry friction in joints.
+`Parser(plant).AddModels("drake.urdf")` gives a plant whose inertia matrix holds the reflected
+inertia of the rotors (motor side, times the gear ratio squared) and whose joints have damping.
+Drake has no dry friction in joints.
 """
 
 from __future__ import annotations
@@ -29,14 +31,18 @@ def write(robot: Robot, path: Path) -> Written:
     text = XmlText(path, "robot")
     root = text.root
     edits = [text.changed(root, _SPACE)]
-    # transmissions of other programs would give a joint two actuators, and dry friction is a warning
+    # transmissions of other programs would give a joint two actuators, and dry friction is a
+    # warning
     edits += [Edit(tag.start, text.end(tag), "") for tag in root.children("transmission")]
     for joint in root.children("joint"):
         dynamics = joint.child("dynamics")
         if dynamics is not None and "friction" in dynamics.attributes:
             edits.append(text.changed(dynamics, {"friction": "0"}))
         limit = joint.child("limit")
-        if limit is not None and limit.attributes.get("effort", "").strip() in ("0", "0.0"):  # no actuator otherwise
+        if limit is not None and limit.attributes.get("effort", "").strip() in (
+            "0",
+            "0.0",
+        ):  # no actuator otherwise
             edits.append(text.changed(limit, {"effort": "1e9"}))
     lines = [*_fixed_to_the_world(text), *_actuators(heard)]
     edits.append(Edit(root.close, root.close, "".join(f"  {line}{text.newline}" for line in lines)))
@@ -54,10 +60,17 @@ def _fixed_to_the_world(text: XmlText) -> list[str]:
     if base == _WORLD:
         return []
     if _WORLD in links:
-        raise DescriptionError(f"a link is called {_WORLD!r}, which Drake takes as the world itself; rename it")
+        raise DescriptionError(
+            f"a link is called {_WORLD!r}, which Drake takes as the world itself; rename it"
+        )
     name = new_name("world_fixed", {joint.text("name") for joint in joints})
-    parts = element_text("parent", {"link": _WORLD}) + element_text("child", {"link": _quoted(base)})
-    return [element_text("link", {"name": _WORLD}), f'<joint name="{_quoted(name)}" type="fixed">{parts}</joint>']
+    parts = element_text("parent", {"link": _WORLD}) + element_text(
+        "child", {"link": _quoted(base)}
+    )
+    return [
+        element_text("link", {"name": _WORLD}),
+        f'<joint name="{_quoted(name)}" type="fixed">{parts}</joint>',
+    ]
 
 
 def _actuators(robot: Robot) -> list[str]:
@@ -68,7 +81,9 @@ def _actuators(robot: Robot) -> list[str]:
         gear = joint.drive.gear_ratio or 1.0
         inertia = robot.drive_terms(index).get(ROTOR, 0.0) / gear**2
         values = {"drake:rotor_inertia": inertia, "drake:gear_ratio": abs(gear)}
-        rotor = "".join(element_text(tag, {"value": numbers_text([value])}) for tag, value in values.items())
+        rotor = "".join(
+            element_text(tag, {"value": numbers_text([value])}) for tag, value in values.items()
+        )
         name = _quoted(joint.name)
         lines += [
             f'<transmission name="{name}_transmission">',

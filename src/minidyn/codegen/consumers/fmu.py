@@ -1,9 +1,10 @@
 """For tools of co-simulation: a source FMU of FMI 3.0, the whole model as C, with its description.
 
-The robot is a plant for Model Exchange and Co-Simulation: torques in; positions, speeds and accelerations out. Beside
-it, independent of the plant, stands the torque of a reference motion, for feedforward. `fmi3.c` in this folder is the
-same for all robots; what differs is in fmu.h, model.c and modelDescription.xml. The importing tool compiles it with its
-headers of the standard (fmi3Functions.h).
+The robot is a plant for Model Exchange and Co-Simulation: torques in; positions, speeds and
+accelerations out. Beside it, independent of the plant, stands the torque of a reference motion, for
+feedforward. `fmi3.c` in this folder is the same for all robots; what differs is in fmu.h, model.c
+and modelDescription.xml. The importing tool compiles it with its headers of the standard
+(fmi3Functions.h).
 """
 
 from __future__ import annotations
@@ -68,11 +69,17 @@ def write(robot: Robot, path: Path) -> Written:
 
 def _header(robot: Robot) -> str:
     """Return fmu.h: sizes, the token, and how the functions of model.c are called."""
-    names = {what: source_name(robot, function_for(robot, what)) for what in ("inverse_dynamics", "forward_dynamics")}
+    names = {
+        what: source_name(robot, function_for(robot, what))
+        for what in ("inverse_dynamics", "forward_dynamics")
+    }
     size = len(memory_columns(robot))
     memory, given = ("", "(void)(memory); ") if not size else ("memory, ", "")
     step = "step, " if any(column.symbol == BREAKAWAY for column in memory_columns(robot)) else ""
-    remember = names["inverse_dynamics"].replace("inverse_dynamics", "drive_states") + f"(before, after, {step}memory)"
+    remember = (
+        names["inverse_dynamics"].replace("inverse_dynamics", "drive_states")
+        + f"(before, after, {step}memory)"
+    )
     lines = [
         "/* What fmi3.c needs to know of this robot; written by minidyn. */",
         '#include "model.h"',
@@ -80,9 +87,18 @@ def _header(robot: Robot) -> str:
         f"#define FMU_N {robot.n}",
         f"#define FMU_MEMORY {size}",
         f'#define FMU_TOKEN "{_token(robot)}"',
-        f"#define FMU_INVERSE(q, dq, ddq, memory, tau) {given}{names['inverse_dynamics']}(q, dq, ddq, {memory}tau)",
-        f"#define FMU_FORWARD(q, dq, tau, memory, ddq) {given}{names['forward_dynamics']}(q, dq, tau, {memory}ddq)",
-        f"#define FMU_REMEMBER(before, after, step, memory) {remember if size else '(void)(memory)'}",
+        (
+            f"#define FMU_INVERSE(q, dq, ddq, memory, tau) {given}{names['inverse_dynamics']}(q, "
+            f"dq, ddq, {memory}tau)"
+        ),
+        (
+            f"#define FMU_FORWARD(q, dq, tau, memory, ddq) {given}{names['forward_dynamics']}(q, "
+            f"dq, tau, {memory}ddq)"
+        ),
+        (
+            "#define FMU_REMEMBER(before, after, step, memory) "
+            f"{remember if size else '(void)(memory)'}"
+        ),
     ]
     return "\n".join(lines) + "\n"
 
@@ -104,13 +120,19 @@ def _description(robot: Robot, identifier: str) -> bytes:
             fmiVersion="3.0",
             modelName=visible(robot.name) or "robot",
             instantiationToken=_token(robot),
-            description="Plant by forward dynamics; tau_ref: inverse dynamics of q_ref, dq_ref, ddq_ref",
+            description="Plant by forward dynamics; tau_ref: inverse dynamics of q_ref, dq_ref, ddq_ref",  # noqa: E501
             generationTool="minidyn",
             variableNamingConvention="flat",
         )
-        both = {"modelIdentifier": identifier, "canGetAndSetFMUState": "true", "canSerializeFMUState": "true"}
+        both = {
+            "modelIdentifier": identifier,
+            "canGetAndSetFMUState": "true",
+            "canSerializeFMUState": "true",
+        }
         etree.SubElement(root, "ModelExchange", both)
-        etree.SubElement(root, "CoSimulation", both | {"canHandleVariableCommunicationStepSize": "true"})
+        etree.SubElement(
+            root, "CoSimulation", both | {"canHandleVariableCommunicationStepSize": "true"}
+        )
         _units(robot, etree.SubElement(root, "UnitDefinitions"))
         _variables(robot, etree.SubElement(root, "ModelVariables"))
         _structure(robot, etree.SubElement(root, "ModelStructure"))
@@ -132,7 +154,9 @@ def _units(robot: Robot, section: etree._Element) -> None:
 
 def _variables(robot: Robot, section: etree._Element) -> None:
     def add(name: str, reference: int, **more: str) -> None:
-        etree.SubElement(section, "Float64", {"name": name, "valueReference": str(reference), **more})
+        etree.SubElement(
+            section, "Float64", {"name": name, "valueReference": str(reference), **more}
+        )
 
     add("time", 0, causality="independent", variability="continuous", unit="s")
     taken: set[str] = {"time", "step"}
@@ -146,18 +170,33 @@ def _variables(robot: Robot, section: etree._Element) -> None:
             elif group in ("q", "dq"):
                 more |= {"causality": "output", "initial": "exact", "start": "0"}
             else:
-                more |= {"causality": "local" if group == "der(q)" else "output", "initial": "calculated"}
+                more |= {
+                    "causality": "local" if group == "der(q)" else "output",
+                    "initial": "calculated",
+                }
             if group in ("der(q)", "ddq"):
-                more["derivative"] = str(_references(robot, "q" if group == "der(q)" else "dq")[joint])
+                more["derivative"] = str(
+                    _references(robot, "q" if group == "der(q)" else "dq")[joint]
+                )
             add(new_name(name, taken), reference, **more)
-    step = {"causality": "parameter", "variability": "tunable", "initial": "exact", "start": "0.001", "min": "1e-9"}
+    step = {
+        "causality": "parameter",
+        "variability": "tunable",
+        "initial": "exact",
+        "start": "0.001",
+        "min": "1e-9",
+    }
     text = "longest step of Co-Simulation's integrator"
     add("step", 1 + len(_GROUPS) * robot.n, unit="s", description=text, **step)
 
 
 def _structure(robot: Robot, section: etree._Element) -> None:
     plant = [reference for group in ("tau", "q", "dq") for reference in _references(robot, group)]
-    motion = [reference for group in ("q_ref", "dq_ref", "ddq_ref") for reference in _references(robot, group)]
+    motion = [
+        reference
+        for group in ("q_ref", "dq_ref", "ddq_ref")
+        for reference in _references(robot, group)
+    ]
 
     def add(tag: str, group: str, on: Sequence[int] | None) -> None:
         for joint, reference in enumerate(_references(robot, group)):

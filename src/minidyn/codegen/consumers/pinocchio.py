@@ -1,7 +1,9 @@
-"""For Pinocchio: rotor inertias and gear ratios in an SRDF beside the URDF, as `pin.loadRotorParameters` reads them.
+"""For Pinocchio: rotor inertias and gear ratios in an SRDF beside the URDF, as
+`pin.loadRotorParameters` reads them.
 
-`pin.buildModelFromUrdf("robot.urdf")`, then `pin.loadRotorParameters(model, "robot.srdf")` fills `model.armature`,
-which every algorithm counts. Friction is stored with a model, but no algorithm adds it to torques.
+`pin.buildModelFromUrdf("robot.urdf")`, then `pin.loadRotorParameters(model, "robot.srdf")` fills
+`model.armature`, which every algorithm counts. Friction is stored with a model, but no algorithm
+adds it to torques.
 """
 
 from __future__ import annotations

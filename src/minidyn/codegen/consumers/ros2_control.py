@@ -1,8 +1,10 @@
-"""For controllers of ros2_control: a C++ class of the inverse dynamics around generated C, and its parameters as YAML.
+"""For controllers of ros2_control.
 
-The class needs C++17 and nothing else. Its numbers come from parameters.yaml, so that a robot that was identified anew
-needs no new build; `configure` does what depends on them, once, and `torque` and `gravity` allocate nothing. Joints may
-come in any order. The geometry and the kinds of drive terms are in the code: a fingerprint in the YAML ties both.
+A C++ class of the inverse dynamics around generated C, and its parameters as YAML. The class needs
+C++17 and nothing else. Its numbers come from parameters.yaml, so that a robot that was identified
+anew needs no new build; `configure` does what depends on them, once, and `torque` and `gravity`
+allocate nothing. Joints may come in any order. The geometry and the kinds of drive terms are in the
+code: a fingerprint in the YAML ties both.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from minidyn.codegen.files import Written, function_for, states_in_c
+from minidyn.codegen.files import CHECK_INCLUDES, Written, function_for, states_in_c
 from minidyn.dynamics.drives import memory_columns
 from minidyn.dynamics.sources import c_files, source_name
 from minidyn.errors import UnknownParameters
@@ -28,7 +30,9 @@ _PREPARE = re.compile(r"void \w+_prepare\(const double \w+\[\d+\], double \w+\[(
 def write(robot: Robot, path: Path) -> Written:
     """Write a folder: inverse_dynamics.hpp, the C files it includes, parameters.yaml."""
     if np.isnan(robot.parameters).any():
-        raise UnknownParameters(f"robot {robot.name!r}: parameters are unknown; identify them first")
+        raise UnknownParameters(
+            f"robot {robot.name!r}: parameters are unknown; identify them first"
+        )
     names, sizes = {}, {}
     texts: dict[str, str] = {}
     for what in ("inverse_dynamics", "gravity_torque"):
@@ -40,8 +44,12 @@ def write(robot: Robot, path: Path) -> Written:
         texts |= made
     if memory_columns(robot):
         prototype, body = states_in_c(robot)
-        texts[f"{names['inverse_dynamics']}.h"] = _declared(texts[f"{names['inverse_dynamics']}.h"], prototype)
-        texts[f"{names['inverse_dynamics']}.c"] += f"\n{body}\n"
+        texts[f"{names['inverse_dynamics']}.h"] = _declared(
+            texts[f"{names['inverse_dynamics']}.h"], prototype
+        )
+        code = texts[f"{names['inverse_dynamics']}.c"]
+        included = code.replace("#include <math.h>\n", f"#include <math.h>\n{CHECK_INCLUDES}", 1)
+        texts[f"{names['inverse_dynamics']}.c"] = f"{included}\n{body}\n"
     texts["inverse_dynamics.hpp"] = _header(robot, names, sizes)
     texts["parameters.yaml"] = _yaml(robot)
     path.mkdir()
@@ -58,7 +66,9 @@ def _declared(header: str, prototype: str) -> str:
 
 def _header(robot: Robot, names: dict[str, str], sizes: dict[str, int]) -> str:
     size = len(memory_columns(robot))
-    timed = any(column.symbol == BREAKAWAY for column in memory_columns(robot))  # it counts how long drives rest, s
+    timed = any(
+        column.symbol == BREAKAWAY for column in memory_columns(robot)
+    )  # it counts how long drives rest, s
     remembering = "memory_.data(), " if size else ""
     calls, keeps, prepares = {}, [], []
     arguments = {
@@ -71,7 +81,9 @@ def _header(robot: Robot, names: dict[str, str], sizes: dict[str, int]) -> str:
             keeps.append(f"  std::array<double, {sizes[what]}> {kept}{{}};")
             prepares.append(f"    {name}_prepare(parameters_.data(), {kept}.data());")
         given = f"{kept}.data()" if sizes[what] else "parameters_.data()"
-        calls[what] = f"{name}{'_prepared' if sizes[what] else ''}({arguments[what]}{given}, tau_.data());"
+        calls[what] = (
+            f"{name}{'_prepared' if sizes[what] else ''}({arguments[what]}{given}, tau_.data());"
+        )
     state = names["inverse_dynamics"].replace("inverse_dynamics", "drive_states")
     values = {
         "ROBOT": safe_comment(robot.name),
@@ -83,20 +95,26 @@ def _header(robot: Robot, names: dict[str, str], sizes: dict[str, int]) -> str:
         "NAMES": ", ".join(map(_cpp_string, robot.joint_names)),
         "FINGERPRINT": robot.structure_fingerprint,
         "PREPARES": "\n".join(prepares),
-        "REMEMBER": _REMEMBER.replace("@STATES@", state).replace("@STEP@", "period, " * timed) * bool(size),
+        "REMEMBER": _REMEMBER.replace("@STATES@", state).replace("@STEP@", "period, " * timed)
+        * bool(size),
         "PERIOD": ", double period" * timed,
         "GIVEN": ", period" * timed,
         "FORGET": "    memory_.fill(0.0);\n" * bool(size),
         "INVERSE": calls["inverse_dynamics"],
         "GRAVITY": calls["gravity_torque"],
-        "KEEPS": "\n".join([*keeps, *[f"  std::array<double, {size}> memory_{{}};", _LAST] * bool(size)]),
+        "KEEPS": "\n".join(
+            [*keeps, *[f"  std::array<double, {size}> memory_{{}};", _LAST] * bool(size)]
+        ),
     }
     return re.sub(r"@([A-Z]+)@", lambda found: values[found[1]], _CLASS)
 
 
 def _cpp_string(name: str) -> str:
     """Return a C++ string literal of any text: what is not plain is written byte by byte."""
-    plain = (chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}" for byte in name.encode())
+    plain = (
+        chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}"
+        for byte in name.encode()
+    )
     return f'"{"".join(plain)}"'
 
 
@@ -108,7 +126,10 @@ def _yaml_string(text: str) -> str:
 
 def _yaml(robot: Robot) -> str:
     lines = [
-        "# Parameters of inverse_dynamics.hpp, written by minidyn: SI units, joint side, in the order of the comments.",
+        (
+            "# Parameters of inverse_dynamics.hpp, written by minidyn: SI units, joint side, in "
+            "the order of the comments."
+        ),
         "/**:",
         "  ros__parameters:",
         "    inverse_dynamics:",
@@ -120,11 +141,15 @@ def _yaml(robot: Robot) -> str:
     numbers = (f"{float(value)!r}" for value in robot.parameters)
     # libyaml takes 1e-05 as a text: a number has a point
     pointed = (number if "." in number else number.replace("e", ".0e") for number in numbers)
-    lines += [f"        - {number}  # {name}" for number, name in zip(pointed, robot.parameter_names)]
+    lines += [
+        f"        - {number}  # {name}" for number, name in zip(pointed, robot.parameter_names)
+    ]
     return "\n".join(lines) + "\n"
 
 
-_REMEMBER = "    if (begun_) @STATES@(last_.data(), q_.data(), @STEP@memory_.data());\n    last_ = q_;\n"
+_REMEMBER = (
+    "    if (begun_) @STATES@(last_.data(), q_.data(), @STEP@memory_.data());\n    last_ = q_;\n"
+)
 _LAST = "  std::array<double, kJoints> last_{};"
 _CLASS = """\
 // Inverse dynamics of robot @ROBOT@ for controllers, written by minidyn.
@@ -143,6 +168,7 @@ _CLASS = """\
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -187,9 +213,10 @@ class InverseDynamics {
     return ready_ = true;
   }
 
-  // Torques of a motion, joints in the caller's order; false before configure.
+  // Torques of a motion, joints in the caller's order. False, with tau left as it was, before configure and where
+  // a value is not finite: do not use tau then.
   bool torque(const double * q, const double * dq, const double * ddq, double * tau@PERIOD@) noexcept {
-    if (!ready_) return false;
+    if (!ready_ || !finite(q) || !finite(dq) || !finite(ddq)) return false;
     for (std::size_t i = 0; i < kJoints; ++i) {
       q_[place_[i]] = q[i];
       dq_[place_[i]] = dq[i];
@@ -201,9 +228,9 @@ class InverseDynamics {
     return true;
   }
 
-  // Torques that hold the robot still against gravity.
+  // Torques that hold the robot still against gravity; false as above.
   bool gravity(const double * q, double * tau) noexcept {
-    if (!ready_) return false;
+    if (!ready_ || !finite(q)) return false;
     for (std::size_t i = 0; i < kJoints; ++i) q_[place_[i]] = q[i];
     @GRAVITY@
     for (std::size_t i = 0; i < kJoints; ++i) tau[i] = tau_[place_[i]];
@@ -223,6 +250,16 @@ class InverseDynamics {
     return false;
   }
 
+  // By the bits: also with -ffast-math.
+  static bool finite(const double * values) noexcept {
+    for (std::size_t i = 0; i < kJoints; ++i) {
+      std::uint64_t bits;
+      std::memcpy(&bits, values + i, sizeof(bits));
+      if ((bits & 0x7ff0000000000000u) == 0x7ff0000000000000u) return false;
+    }
+    return true;
+  }
+
   std::array<std::size_t, kJoints> place_{};
   std::array<double, kParameters> parameters_{};
   std::array<double, kJoints> q_{}, dq_{}, ddq_{}, tau_{};
@@ -235,4 +272,4 @@ class InverseDynamics {
 }  // namespace minidyn
 
 #endif
-"""
+"""  # noqa: E501

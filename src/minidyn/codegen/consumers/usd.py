@@ -1,9 +1,10 @@
-"""For Isaac Sim, Newton and MuJoCo's reader of USD: UsdPhysics as text, with the drives in three published schemas.
+"""For Isaac Sim, Newton and MuJoCo's reader of USD.
 
-Bodies, joints, limits and gravity are those of UsdPhysics. It has no words for rotor inertia and friction of joints, so
-that they are written in the attributes that readers take: `MjcJointAPI` (MuJoCo's mjcPhysics), `NewtonJointAPI`
-(newton-usd-schemas) and PhysX's `PhysxJointAPI` with `PhysxJointAxisAPI`. Angles are in degrees there, but for MuJoCo's
-damping. UsdPhysics stores numbers of 32 bits: torques agree to about 1e-6.
+UsdPhysics as text, with the drives in three published schemas. Bodies, joints, limits and gravity
+are those of UsdPhysics. It has no words for rotor inertia and friction of joints, so that they are
+written in the attributes that readers take: `MjcJointAPI` (MuJoCo's mjcPhysics), `NewtonJointAPI`
+(newton-usd-schemas) and PhysX's `PhysxJointAPI` with `PhysxJointAxisAPI`. Angles are in degrees
+there, but for MuJoCo's damping. UsdPhysics stores numbers of 32 bits: torques agree to about 1e-6.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _HEAD = """\
     metersPerUnit = 1
     upAxis = "Z"
 )
-"""
+"""  # noqa: E501
 
 
 def write(robot: Robot, path: Path) -> Written:
@@ -53,7 +54,10 @@ def write(robot: Robot, path: Path) -> Written:
         _HEAD.format(root=root),
         'def PhysicsScene "physicsScene"',
         "{",
-        f"    vector3f physics:gravityDirection = {_tuple(robot.gravity / size if size else (0.0, 0.0, -1.0))}",
+        (
+            "    vector3f physics:gravityDirection = "
+            f"{_tuple(robot.gravity / size if size else (0.0, 0.0, -1.0))}"
+        ),
         f"    float physics:gravityMagnitude = {size!r}",
         "}",
         "",
@@ -71,21 +75,33 @@ def write(robot: Robot, path: Path) -> Written:
 
 
 def _bodies(robot: Robot, links: dict[str, str]) -> list[str]:
-    """Return a rigid body for the base and each link, where it stands at q = 0, with the frames on it inside."""
+    """Return a rigid body for the base and each link, where it stands at q = 0, with the frames on
+    it inside.
+    """
     places = [robot.base_placement]
     for joint in robot.joints:
         places.append(places[joint.parent + 1] @ joint.placement)
     lines: list[str] = []
     for index, (name, place) in enumerate(zip([robot.base_name, *robot.link_names], places)):
         ten = robot.parameters[robot.layout.links[index - 1]] if index else np.zeros(10)
-        schemas = '"PhysicsRigidBodyAPI", "PhysicsMassAPI"' if ten.any() else '"PhysicsRigidBodyAPI"'
+        schemas = (
+            '"PhysicsRigidBodyAPI", "PhysicsMassAPI"' if ten.any() else '"PhysicsRigidBodyAPI"'
+        )
         lines += [f'    def Xform "{links[name]}" (', f"        prepend apiSchemas = [{schemas}]"]
-        lines += [f"        displayName = {_string(name)}", "    )", "    {", *_place(place, "        ")]
+        lines += [
+            f"        displayName = {_string(name)}",
+            "    )",
+            "    {",
+            *_place(place, "        "),
+        ]
         lines += [f"        {line}" for line in (_mass(ten) if ten.any() else ())]
         own = [frame for frame in robot.frames if frame.link == index - 1]
         names = prim_names(frame.name for frame in own)
         for frame in own:
-            lines += [f'        def Xform "{names[frame.name]}" (displayName = {_string(frame.name)})', "        {"]
+            lines += [
+                f'        def Xform "{names[frame.name]}" (displayName = {_string(frame.name)})',
+                "        {",
+            ]
             lines += [*_place(frame.placement, "            "), "        }"]
         lines += ["    }", ""]
     return lines
@@ -105,25 +121,35 @@ def _mass(ten: Array) -> list[str]:
 
 def _joints(robot: Robot, root: str, links: dict[str, str]) -> list[str]:
     names = prim_names((joint.name for joint in robot.joints), ["root_joint"])
-    lines = _joint("PhysicsFixedJoint", "root_joint", "root", "", f"/{root}/{links[robot.base_name]}")
+    lines = _joint(
+        "PhysicsFixedJoint", "root_joint", "root", "", f"/{root}/{links[robot.base_name]}"
+    )
     lines += [*_frames(robot.base_placement, np.eye(4)), "        }"]
     for index, joint in enumerate(robot.joints):
-        parent, child = (f"/{root}/{links[robot.link_name(link)]}" for link in (joint.parent, index))
+        parent, child = (
+            f"/{root}/{links[robot.link_name(link)]}" for link in (joint.parent, index)
+        )
         turns = "Fixed" if joint.kind == "fixed" else "Revolute" if joint.turns else "Prismatic"
         axis = "xyz".index(joint.motion[1])
         schemas, values = ([], []) if joint.kind == "fixed" else _drive(robot, index)
-        lines += _joint(f"Physics{turns}Joint", names[joint.name], joint.name, parent, child, schemas)
+        lines += _joint(
+            f"Physics{turns}Joint", names[joint.name], joint.name, parent, child, schemas
+        )
         flip = np.eye(4)
         if joint.direction < 0:  # USD turns about positive axes: both frames are turned round
             flip[:3, :3] = np.diag([-1.0 if k in (axis, (axis + 1) % 3) else 1.0 for k in range(3)])
-        lines += _frames(matrix_of(joint.before) @ flip, matrix_of(inverse_steps(joint.after)) @ flip)
+        lines += _frames(
+            matrix_of(joint.before) @ flip, matrix_of(inverse_steps(joint.after)) @ flip
+        )
         if joint.kind != "fixed":
             lines.append(f'            uniform token physics:axis = "{"XYZ"[axis]}"')
         lines += [*(f"            {value}" for value in values), "        }"]
     return lines
 
 
-def _joint(kind: str, name: str, shown: str, parent: str, child: str, schemas: Iterable[str] = ()) -> list[str]:
+def _joint(
+    kind: str, name: str, shown: str, parent: str, child: str, schemas: Iterable[str] = ()
+) -> list[str]:
     applied = ", ".join(f'"{schema}"' for schema in schemas)
     head = [f"            prepend apiSchemas = [{applied}]"] if applied else []
     body = [f"            rel physics:body0 = <{parent}>"] if parent else []
@@ -143,7 +169,9 @@ def _frames(before: Array, after: Array) -> list[str]:
     lines = []
     for number, place in enumerate((before, after)):
         lines.append(f"            point3f physics:localPos{number} = {_tuple(place[:3, 3])}")
-        lines.append(f"            quatf physics:localRot{number} = {_tuple(quaternion(place[:3, :3]))}")
+        lines.append(
+            f"            quatf physics:localRot{number} = {_tuple(quaternion(place[:3, :3]))}"
+        )
     return lines
 
 

@@ -1,14 +1,17 @@
-"""A serial chain in modified Denavit-Hartenberg frames at one configuration, how vectors pass along it, and its bodies.
+"""A serial chain in modified Denavit-Hartenberg frames at one configuration, how vectors pass along
+it, and its bodies.
 
-Between frame i-1 and frame i lies the *middle frame* i: frame i-1 turned by alpha about x and shifted by a along x.
-Frame i is the middle frame turned by theta about z and shifted by d along z. Passing in two halves is what the papers'
-counts rest on, and some quantities are best compared half-way.
+Between frame i-1 and frame i lies the *middle frame* i: frame i-1 turned by alpha about x and
+shifted by a along x. Frame i is the middle frame turned by theta about z and shifted by d along z.
+Passing in two halves is what the papers' counts rest on, and some quantities are best compared
+half-way.
 
-A wrench is (force, moment about the frame's origin), a twist is (angular, linear velocity of the frame's origin).
+A wrench is (force, moment about the frame's origin), a twist is (angular, linear velocity of the
+frame's origin).
 
-Composite bodies come from the bodies of links, real ones or virtual ones of a minimal set: `composite_bodies` carries
-the inertia tensor as the papers do, `composite_moments` carries second moments E = ∫ r rᵀ dm, whose shifts need fewer
-additions: J = trace(E) 1 - E.
+Composite bodies come from the bodies of links, real ones or virtual ones of a minimal set:
+`composite_bodies` carries the inertia tensor as the papers do, `composite_moments` carries second
+moments E = ∫ r rᵀ dm, whose shifts need fewer additions: J = trace(E) 1 - E.
 """
 
 from __future__ import annotations
@@ -25,11 +28,17 @@ from minidyn.model.geometry import Step
 
 Tensor = list[Scalar]  # XX XY XZ YY YZ ZZ
 Shift = Callable[[Tensor, Vector, Scalar, Scalar], Tensor]
-"""Of a tensor: (tensor, first moment c, length l along an axis, 2 l c + mass l²) -> the tensor about the new origin."""
+"""Of a tensor: (tensor, first moment c, length l along an axis, 2 l c + mass l²) -> the tensor
+about the new origin.
+"""
 
 
-def composite_bodies(chain: Sequence[ChainJoint], bodies: Sequence[Sequence[Scalar]]) -> list[Composite]:
-    """Return the composite body of every joint: link i with all it carries, about the origin of frame i.
+def composite_bodies(
+    chain: Sequence[ChainJoint], bodies: Sequence[Sequence[Scalar]]
+) -> list[Composite]:
+    """Return the composite body of every joint.
+
+    Link i with all it carries, about the origin of frame i.
 
     Args:
         chain: The joints at q.
@@ -47,11 +56,14 @@ def composite_bodies(chain: Sequence[ChainJoint], bodies: Sequence[Sequence[Scal
     return _composed(chain, bodies, along_z, along_x)
 
 
-def composite_moments(chain: Sequence[ChainJoint], bodies: Sequence[Sequence[Scalar]]) -> list[Composite]:
-    """Return the composite bodies as `composite_bodies` does, from Exx Exy Exz Eyy Eyz Ezz MX MY MZ M of each link.
+def composite_moments(
+    chain: Sequence[ChainJoint], bodies: Sequence[Sequence[Scalar]]
+) -> list[Composite]:
+    """Return the composite bodies as `composite_bodies` does, from Exx Exy Exz Eyy Eyz Ezz MX MY MZ
+    M of each link.
 
-    Differs: LinFang1999 carries inertia tensors. A shift by a along x changes three second moments but four entries of
-    the tensor, so that a link costs two additions less.
+    Differs: LinFang1999 carries inertia tensors. A shift by a along x changes three second moments
+    but four entries of the tensor, so that a link costs two additions less.
     """
 
     def along_z(E: Tensor, c: Vector, d: Scalar, along: Scalar) -> Tensor:
@@ -82,8 +94,8 @@ def _composed(
 def turn_tensor_mdh(joint: ChainJoint, X: Sequence[Scalar]) -> Tensor:
     """Return R X Rᵀ for the turn of one joint: 18 multiplications and 14 additions in general.
 
-    The turn about z needs one product less than two plain products of matrices because the trace does not change; the
-    turn about x likewise.
+    The turn about z needs one product less than two plain products of matrices because the trace
+    does not change; the turn about x likewise.
 
     Implements: LinFang1999 eq. (41)-(54).
     """
@@ -139,7 +151,10 @@ class ChainJoint:
 
     @property
     def offset(self) -> Vector:
-        """From the frame before's origin to this one's, in the frame before: the papers' s, corrected as ERRATA B."""
+        """From the frame before's origin to this one's, in the frame before.
+
+        The papers' s, corrected as ERRATA B.
+        """
         return [self.a, -(self.sa * self.d), self.ca * self.d]
 
     def turned_in(self, v: Vector) -> Vector:
@@ -164,7 +179,10 @@ class ChainJoint:
         return f, [t[0], t[1] - self.a * f[2], t[2] + self.a * f[1]]
 
     def wrench_in(self, wrench: Pair) -> Pair:
-        """A wrench in this frame, in the frame before; 20 multiplications, as LinFang1999 eq. (18) arranges them."""
+        """A wrench in this frame, in the frame before; 20 multiplications, as LinFang1999 eq.
+
+        (18) arranges them.
+        """
         return self.wrench_from_middle(self.wrench_to_middle(wrench))
 
     def twist_to_middle(self, twist: Pair) -> Pair:
@@ -182,7 +200,9 @@ class ChainJoint:
         return to_child(turn, w), to_child(turn, v)
 
 
-def chain_at(rows: Sequence[MdhRow], q: Sequence[Scalar], numbers: Numbers = REAL) -> list[ChainJoint]:
+def chain_at(
+    rows: Sequence[MdhRow], q: Sequence[Scalar], numbers: Numbers = REAL
+) -> list[ChainJoint]:
     """Return the joints of a serial chain at coordinates q.
 
     Raises:
@@ -190,8 +210,8 @@ def chain_at(rows: Sequence[MdhRow], q: Sequence[Scalar], numbers: Numbers = REA
     """
     if not is_serial(rows):
         raise Unsupported(
-            "the formulations of the inertia matrix are for serial chains; the robot has branches: use "
-            "md.inertia_matrix without formulation="
+            "the formulations of the inertia matrix are for serial chains; the robot has "
+            "branches: use md.inertia_matrix without formulation="
         )
     joints = []
     for row, value in zip(rows, q):
@@ -209,7 +229,10 @@ def chain_at(rows: Sequence[MdhRow], q: Sequence[Scalar], numbers: Numbers = REA
 
 
 def is_serial(rows: Sequence[MdhRow]) -> bool:
-    """Say whether each joint stands on the link before it, without the constants that only branches need."""
+    """Say whether each joint stands on the link before it.
+
+    Without the constants that only branches need.
+    """
     return all(
         row.parent == index - 1 and (index == 0 or (row.gamma == 0.0 and row.b == 0.0))
         for index, row in enumerate(rows)

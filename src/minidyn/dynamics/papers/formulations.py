@@ -1,14 +1,16 @@
-"""The inertia matrix from composite bodies: the five formulations of LinFang1999, and a sixth that meets half-way.
+"""The inertia matrix from composite bodies.
 
-All take the same composite bodies (first moments and inertia about the local origins) and differ in where the force
-of one joint meets the axis of another: in the frame of the lower joint (1 and 5), of the upper joint (2 and 3), of the
-last link (4), or in a frame between them that is chosen for each column (6, in `formulation_meeting`). They give the
-same matrix; which is cheapest depends on the robot.
+The five formulations of LinFang1999, and a sixth that meets half-way. All take the same composite
+bodies (first moments and inertia about the local origins) and differ in where the force of one
+joint meets the axis of another: in the frame of the lower joint (1 and 5), of the upper joint (2
+and 3), of the last link (4), or in a frame between them that is chosen for each column (6, in
+`formulation_meeting`). They give the same matrix; which is cheapest depends on the robot.
 
-In formulation 6 the wrench of the upper joint and the twist of the lower one meet in a frame between them. Handing a
-wrench down one joint costs 20 multiplications, comparing a wrench with a twist costs 6. So each column's wrench goes
-down only so far, and the lower joints' unit twists, which all columns share, come up to meet it. Half frames count:
-frame i is level 2i, the middle frame before it level 2i - 1 (joints from 0).
+In formulation 6 the wrench of the upper joint and the twist of the lower one meet in a frame
+between them. Handing a wrench down one joint costs 20 multiplications, comparing a wrench with a
+twist costs 6. So each column's wrench goes down only so far, and the lower joints' unit twists,
+which all columns share, come up to meet it. Half frames count: frame i is level 2i, the middle
+frame before it level 2i - 1 (joints from 0).
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ def formulation_3(chain: Sequence[ChainJoint], bodies: Sequence[Composite]) -> l
     return _carried_outwards(chain, bodies, crossed=True)
 
 
-def _carried_outwards(chain: Sequence[ChainJoint], bodies: Sequence[Composite], crossed: bool) -> list[list[Scalar]]:
+def _carried_outwards(
+    chain: Sequence[ChainJoint], bodies: Sequence[Composite], crossed: bool
+) -> list[list[Scalar]]:
     """Formulations 2 and 3: s is _j^i s, or `crossed` _j^i ŝ."""
     M = _square(len(chain), bodies)
     zero = 0 * bodies[0].mass
@@ -48,7 +52,9 @@ def _carried_outwards(chain: Sequence[ChainJoint], bodies: Sequence[Composite], 
         for i in range(j + 1, len(chain)):
             upper, body = chain[i], bodies[i]
             J13, J23, J33, cx, cy = body.J[2], body.J[4], body.J[5], body.c[0], body.c[1]
-            reached = upper.turned_out(add(s, cross(u, [upper.a, zero, zero]) if crossed else [upper.a, zero, zero]))
+            reached = upper.turned_out(
+                add(s, cross(u, [upper.a, zero, zero]) if crossed else [upper.a, zero, zero])
+            )
             u = upper.turned_out(u)
             s = add(reached, cross(u, [zero, zero, upper.d]) if crossed else [zero, zero, upper.d])
             if not lower.turning:
@@ -56,7 +62,11 @@ def _carried_outwards(chain: Sequence[ChainJoint], bodies: Sequence[Composite], 
             elif upper.turning and crossed:
                 value = u[0] * J13 + u[1] * J23 + u[2] * J33 + (cx * s[1] - cy * s[0])
             elif upper.turning:
-                value = u[0] * (J13 - cx * s[2]) + u[1] * (J23 - cy * s[2]) + u[2] * (J33 + (cx * s[0] + cy * s[1]))
+                value = (
+                    u[0] * (J13 - cx * s[2])
+                    + u[1] * (J23 - cy * s[2])
+                    + u[2] * (J33 + (cx * s[0] + cy * s[1]))
+                )
             elif crossed:
                 value = body.mass * s[2] + (u[0] * cy - u[1] * cx)
             else:
@@ -65,10 +75,14 @@ def _carried_outwards(chain: Sequence[ChainJoint], bodies: Sequence[Composite], 
     return M
 
 
-def formulation_meeting(chain: Sequence[ChainJoint], bodies: Sequence[Composite], levels: Sequence[int]) -> Matrix:
-    """Return the inertia matrix, the wrench of joint i going down to a level from 0 to 2i of its own.
+def formulation_meeting(
+    chain: Sequence[ChainJoint], bodies: Sequence[Composite], levels: Sequence[int]
+) -> Matrix:
+    """Return the inertia matrix, the wrench of joint i going down to a level from 0 to 2i of its
+    own.
 
-    Differs: Not in LinFang1999. With levels 0 it is formulation 1, with levels 2i close to formulation 3.
+    Differs: Not in LinFang1999. With levels 0 it is formulation 1, with levels 2i close to
+    formulation 3.
     """
     n = len(chain)
     zero = 0 * bodies[0].mass
@@ -116,7 +130,9 @@ Formulation: TypeAlias = Callable[[Sequence[ChainJoint], Sequence[Composite]], M
 
 
 def joint_wrench(joint: ChainJoint, body: Composite) -> Pair:
-    """Return (force, moment) that a composite body needs at unit acceleration of its own joint; no operations.
+    """Return (force, moment) that a composite body needs at unit acceleration of its own joint.
+
+    No operations.
 
     Implements: LinFang1999 eq. (7)-(8).
     """
@@ -128,7 +144,10 @@ def joint_wrench(joint: ChainJoint, body: Composite) -> Pair:
 
 
 def read_axis(joint: ChainJoint, wrench: Pair) -> Scalar:
-    """Return what a wrench in a joint's own frame asks of the joint: moment about z, or force along z."""
+    """Return what a wrench in a joint's own frame asks of the joint.
+
+    Moment about z, or force along z.
+    """
     return wrench[1][2] if joint.turning else wrench[0][2]
 
 
@@ -158,7 +177,9 @@ def formulation_4(chain: Sequence[ChainJoint], bodies: Sequence[Composite]) -> M
     axes: list[list[Vector]] = [[] for _ in range(n)]
     units = [[one, zero, zero], [zero, one, zero], [zero, zero, one]]
     axes[n - 1] = units
-    steps: list[Vector] = [[zero] * 3 for _ in range(n)]  # from the origin of frame i to that of frame i+1
+    steps: list[Vector] = [
+        [zero] * 3 for _ in range(n)
+    ]  # from the origin of frame i to that of frame i+1
     for i in reversed(range(n - 1)):
         after = chain[i + 1]
         # R of joint i+1 has rows; its transpose gives frame i's axes in frame i+1
@@ -176,12 +197,14 @@ def formulation_4(chain: Sequence[ChainJoint], bodies: Sequence[Composite]) -> M
 
 
 def formulation_5(chain: Sequence[ChainJoint], bodies: Sequence[Composite]) -> Matrix:
-    """Return the inertia matrix: as formulation 1, from first moments about the origin of the frame before.
+    """Return the inertia matrix.
 
-    The form of Kawasaki et al. for the Khalil/Mayeda set, where h = R ĉ + m̂ s takes the place of ĉ.
+    As formulation 1, from first moments about the origin of the frame before. The form of Kawasaki
+    et al. for the Khalil/Mayeda set, where h = R ĉ + m̂ s takes the place of ĉ.
 
     Implements: LinFang1999 eq. (B3), (B5)-(B11), Table V.
-    Differs: The cross product with s is for rotational joints only, and D uses the kind of joint j (ERRATA C).
+    Differs: The cross product with s is for rotational joints only, and D uses the kind of joint j
+    (ERRATA C).
     """
     M = _square(len(chain), bodies)
     zero = 0 * bodies[0].mass

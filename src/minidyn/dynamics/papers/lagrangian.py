@@ -1,15 +1,16 @@
-"""The regressor in closed form, from each link's Lagrangian; accelerations enter through dW/dt alone.
+"""The regressor in closed form, from each link's Lagrangian.
 
-For one link, with J its Jacobians and R its rotation in the base frame, kinetic and potential energy are linear in
-sixteen parameters, and Lagrange's equation splits into
+Accelerations enter through dW/dt alone. For one link, with J its Jacobians and R its rotation in
+the base frame, kinetic and potential energy are linear in sixteen parameters, and Lagrange's
+equation splits into
 
     Y = dW/dt + Ŷ,    Wθ = ∂T/∂dq (momentum),    Ŷθ = -∂T/∂q + ∂U/∂q
 
-where W is linear in dq and Ŷ is free of ddq. That split is what the filtered regressor rests on. All derivatives of
-Jacobians are written out: with j before k on the path,
+where W is linear in dq and Ŷ is free of ddq. That split is what the filtered regressor rests on.
+All derivatives of Jacobians are written out: with j before k on the path,
 
     ∂Jv_k/∂q_j = ∂Jv_j/∂q_k = Jω_j x Jv_k,    ∂Jω_k/∂q_j = Jω_j x Jω_k,    ∂Jω_j/∂q_k = 0,    ∂R/∂q_j = [Jω_j x] R
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -18,7 +19,17 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from minidyn.dynamics.tree import Tree
-from minidyn.dynamics.vectors import Scalar, Vector, add, combined, cross, dot, plus, scale, subtract
+from minidyn.dynamics.vectors import (
+    Scalar,
+    Vector,
+    add,
+    combined,
+    cross,
+    dot,
+    plus,
+    scale,
+    subtract,
+)
 
 Rows = dict[int, list[Scalar]]
 Frame = tuple[list[Vector], Vector]
@@ -44,13 +55,16 @@ def lagrange_regressor(tree: Tree, dq: Sequence[Scalar], ddq: Sequence[Scalar]) 
     ]
 
 
-def link_lagrangians(tree: Tree, dq: Sequence[Scalar], ddq: Sequence[Scalar] | None = None) -> list[LinkLagrangian]:
+def link_lagrangians(
+    tree: Tree, dq: Sequence[Scalar], ddq: Sequence[Scalar] | None = None
+) -> list[LinkLagrangian]:
     """Return W, dW/dt (where accelerations are given) and Ŷ of every link for speeds of all joints.
 
-    Implements: LuMeng1993 eq. (27)-(48) and (117)-(129), corrected as in ERRATA F ((23), (33), (35), (39), (42),
-    (124), (129)).
-    Differs: trees and any joint axis. The terms of (34)-(42) are gathered: with d = Rᵀω, e_j = RᵀJω_j and
-    c_j = ∂d/∂q_j, all quadratic terms are one bilinear form of d with e_j (W) or with c_j (Ŷ).
+    Implements: LuMeng1993 eq. (27)-(48) and (117)-(129), corrected as in ERRATA F ((23), (33),
+    (35), (39), (42), (124), (129)).
+    Differs: trees and any joint axis. The terms of (34)-(42) are gathered: with d = Rᵀω, e_j =
+    RᵀJω_j and c_j = ∂d/∂q_j, all quadratic terms are one bilinear form of d with e_j (W) or with
+    c_j (Ŷ).
     """
     found = []
     frames: list[Frame] = []
@@ -59,7 +73,9 @@ def link_lagrangians(tree: Tree, dq: Sequence[Scalar], ddq: Sequence[Scalar] | N
         turned, origin = (tree.units, tree.zeros) if move.parent < 0 else frames[move.parent]
         at_joint = add(origin, combined(turned, move.shift))
         own = [combined(turned, move.vector_to_parent(unit)) for unit in tree.units]
-        frames.append((own, at_joint if move.lever is None else add(at_joint, combined(own, move.lever))))
+        frames.append(
+            (own, at_joint if move.lever is None else add(at_joint, combined(own, move.lever)))
+        )
         axes.append((combined(own, move.axis), at_joint))
         path = [joint for joint in reversed(tree.path(index)) if not tree.moves[joint].fixed]
         found.append(_link(tree, path, axes, frames[index], dq, ddq))
@@ -88,21 +104,30 @@ def _link(
     after_v = _sums(own_v[::-1], tree)[-2::-1]
     w, v, g = before[-1], _sums(own_v, tree)[-1], tree.gravity
     # columns of (37); the Hessian of a position is symmetric, so that Dv is also the rate of Jv
-    Dv = [add(cross(add(before[k], own_w[k]), Jv[k]), cross(Jw[k], after_v[k])) for k in range(len(path))]
+    Dv = [
+        add(cross(add(before[k], own_w[k]), Jv[k]), cross(Jw[k], after_v[k]))
+        for k in range(len(path))
+    ]
     Dw = [cross(Jw[k], after_w[k]) for k in range(len(path))]
     dJw = [cross(before[k], Jw[k]) for k in range(len(path))]
     d = _back(R, w)
     momentum, rate, rest = {}, {}, {}
     if ddq is not None:
-        dw = _sums([add(scale(ddq[j], Jw[k]), scale(dq[j], dJw[k])) for k, j in enumerate(path)], tree)[-1]
-        dv = _sums([add(scale(ddq[j], Jv[k]), scale(dq[j], Dv[k])) for k, j in enumerate(path)], tree)[-1]
+        dw = _sums(
+            [add(scale(ddq[j], Jw[k]), scale(dq[j], dJw[k])) for k, j in enumerate(path)], tree
+        )[-1]
+        dv = _sums(
+            [add(scale(ddq[j], Jv[k]), scale(dq[j], Dv[k])) for k, j in enumerate(path)], tree
+        )[-1]
         dd = _back(R, dw)
     for k, joint in enumerate(path):
         x = add(cross(Jv[k], w), cross(v, Jw[k]))
         e = _back(R, Jw[k])
         momentum[joint] = [dot(Jv[k], v), *_back(R, x), *_second(d, e), *_tensor(d, e)]
         if ddq is not None:
-            dx = add(add(cross(Dv[k], w), cross(Jv[k], dw)), add(cross(dv, Jw[k]), cross(v, dJw[k])))
+            dx = add(
+                add(cross(Dv[k], w), cross(Jv[k], dw)), add(cross(dv, Jw[k]), cross(v, dJw[k]))
+            )
             de = _back(R, subtract(dJw[k], cross(w, Jw[k])))
             rate[joint] = [
                 dot(Dv[k], v) + dot(Jv[k], dv),
@@ -129,7 +154,12 @@ def _second(d: Vector, e: Vector) -> list[Scalar]:
 
 def _tensor(d: Vector, e: Vector) -> list[Scalar]:
     """Return the products of Ixx ... Iyz: eᵀ B(d)."""
-    return [d[0] * e[0], d[1] * e[1], d[2] * e[2], *(-(d[i] * e[j] + d[j] * e[i]) for i, j in ((0, 1), (0, 2), (1, 2)))]
+    return [
+        d[0] * e[0],
+        d[1] * e[1],
+        d[2] * e[2],
+        *(-(d[i] * e[j] + d[j] * e[i]) for i, j in ((0, 1), (0, 2), (1, 2))),
+    ]
 
 
 def _sums(terms: Sequence[Vector], tree: Tree) -> list[Vector]:

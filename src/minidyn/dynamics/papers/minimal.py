@@ -1,23 +1,28 @@
-"""Dynamics of a serial chain from a minimal set alone, recorded: the set's values are the function's last argument.
+"""Dynamics of a serial chain from a minimal set alone, recorded.
 
-A minimal set has far fewer values than the links have parameters. `VirtualLinks` says which parameters of *virtual*
-links carry them, all others being exactly zero; zeros fold away as the recursions are recorded. Any minimal set can be
-carried: the values are a linear map of it.
+The set's values are the function's last argument. A minimal set has far fewer values than the links
+have parameters. `VirtualLinks` says which parameters of *virtual* links carry them, all others
+being exactly zero; zeros fold away as the recursions are recorded. Any minimal set can be carried:
+the values are a linear map of it.
 
-Inverse dynamics of a serial chain on second moments: the Newton-Euler recursion with fewer operations.
+Inverse dynamics of a serial chain on second moments: the Newton-Euler recursion with fewer
+operations.
 
-A point r fixed to a link accelerates by a + A r, A = [ω̇×] + [ω×][ω×]. With E = ∫ r rᵀ dm and h = ∫ r dm
+A point r fixed to a link accelerates by a + A r, A = [ω̇×] + [ω×][ω×]. With E = ∫ r rᵀ dm and h = ∫
+r dm
 
     force  = m a + A h,        moment = the axial vector of A E - (A E)ᵀ, plus h × a.
 
 Three things are saved against the usual form:
 
-* E_zz of a link behind a rotational joint can be put to zero in any minimal set, and then the moment needs thirteen
-  products instead of fourteen or more, and no differences of moments of inertia;
-* A z does not change with the joint's own speed, for the joint turns about z. So the third column of A is the parent's
-  A z turned, which saves the terms with the joint's speed, a square and their sums;
-* joints with parallel axes in a row turn what reaches the first of them by the sum of their angles, where that is
-  cheaper (`composed`).
+* E_zz of a link behind a rotational joint can be put to zero in any minimal set, and then the
+  moment needs thirteen products instead of fourteen or more, and no differences of moments of
+  inertia;
+* A z does not change with the joint's own speed, for the joint turns about z. So the third column
+  of A is the parent's A z turned, which saves the terms with the joint's speed, a square and their
+  sums;
+* joints with parallel axes in a row turn what reaches the first of them by the sum of their angles,
+  where that is cheaper (`composed`).
 """
 
 from __future__ import annotations
@@ -28,9 +33,24 @@ from typing import TypeAlias
 
 from minidyn.dynamics.mdh_chain import MdhRow
 from minidyn.dynamics.newton_euler import LinkMotion, motion_of
-from minidyn.dynamics.papers.chain import ChainJoint, Pair, chain_at, composite_bodies, composite_moments
+from minidyn.dynamics.papers.chain import (
+    ChainJoint,
+    Pair,
+    chain_at,
+    composite_bodies,
+    composite_moments,
+)
 from minidyn.dynamics.papers.formulations import FORMULATIONS, formulation_meeting
-from minidyn.dynamics.vectors import Scalar, Vector, add, christoffel_matrix, cross, dot, to_child, to_parent
+from minidyn.dynamics.vectors import (
+    Scalar,
+    Vector,
+    add,
+    christoffel_matrix,
+    cross,
+    dot,
+    to_child,
+    to_parent,
+)
 from minidyn.graph.function import Function
 from minidyn.graph.passes import cost, optimise
 from minidyn.graph.scalar import Graph
@@ -38,7 +58,10 @@ from minidyn.graph.scalar import Graph
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Parallel joints in a row: what reached the first of them, and the sum of their angles since."""
+    """Parallel joints in a row.
+
+    What reached the first of them, and the sum of their angles since.
+    """
 
     first: int  # index of the first joint
     w: Vector  # ω before the first joint turned it, in its middle frame
@@ -57,22 +80,29 @@ def torques_of_moments(
 ) -> list[Scalar]:
     """Return the torque or force of every joint, rigid links only.
 
-    Bodies are Exx Exy Exz Eyy Eyz Ezz MX MY MZ M of each link. The base's acceleration is that minus gravity, in the
-    frame before the first joint.
+    Bodies are Exx Exy Exz Eyy Eyz Ezz MX MY MZ M of each link. The base's acceleration is that
+    minus gravity, in the frame before the first joint.
 
     Implements: LuMeng1993 eq. (66)-(71).
     Differs: A E for J ω̇ + ω × J ω, and the third column of A from the parent, as the module says.
     """
     zero = 0 * bodies[0][9]
     nothing = [zero, zero, zero]
-    motion = LinkMotion(nothing, nothing, [nothing, nothing, nothing], list(base_acceleration), nothing)
+    motion = LinkMotion(
+        nothing, nothing, [nothing, nothing, nothing], list(base_acceleration), nothing
+    )
     wrenches: list[Pair] = []
     runs: list[_Run] = []
     for index, (joint, speed, acceleration, body) in enumerate(zip(chain, dq, ddq, bodies)):
         if joint.turning:
-            motion, run = _turned(index, chain, motion, speed, acceleration, runs[-1] if runs else None, composed)
+            motion, run = _turned(
+                index, chain, motion, speed, acceleration, runs[-1] if runs else None, composed
+            )
         else:
-            motion, run = _slid(joint, motion, speed, acceleration), _Run(index + 1, nothing, nothing, zero, zero)
+            motion, run = (
+                _slid(joint, motion, speed, acceleration),
+                _Run(index + 1, nothing, nothing, zero, zero),
+            )
         runs.append(run)
         wrenches.append(_wrench(motion, body))
     return _handed_down(chain, wrenches, runs, composed)
@@ -117,7 +147,10 @@ def _slid(joint: ChainJoint, parent: LinkMotion, speed: Scalar, acceleration: Sc
     twice = speed * 2
     a = [a[0] + w[1] * twice, a[1] - w[0] * twice, a[2] + acceleration]
     products = [w[1] * w[2], w[2] * w[0], w[0] * w[1]]
-    if all(isinstance(x, float) and x in (0.0, 1.0, -1.0) for x in (joint.ca, joint.sa, joint.c, joint.s)):
+    if all(
+        isinstance(x, float) and x in (0.0, 1.0, -1.0)
+        for x in (joint.ca, joint.sa, joint.c, joint.s)
+    ):
         half = [joint.turned_out(row) for row in parent.A]  # Rᵀ A R: right angles only move entries
         columns = [joint.turned_out([half[r][k] for r in range(3)]) for k in range(3)]
         return LinkMotion(w, dw, [[columns[k][r] for k in range(3)] for r in range(3)], a, products)
@@ -126,7 +159,9 @@ def _slid(joint: ChainJoint, parent: LinkMotion, speed: Scalar, acceleration: Sc
 
 
 def _reaching(joint: ChainJoint, parent: LinkMotion) -> tuple[Vector, Vector, Vector, Scalar]:
-    """Return ω, A z and the acceleration of the joint's origin in the middle frame, and ω̇ along z."""
+    """Return ω, A z and the acceleration of the joint's origin in the middle frame, and ω̇ along
+    z.
+    """
     A, turn = parent.A, ((0, joint.ca, joint.sa),)
     column = to_child(turn, [row[2] * joint.ca - row[1] * joint.sa for row in A])
     a = to_child(turn, [parent.a[k] + joint.a * A[k][0] for k in range(3)])
@@ -162,10 +197,19 @@ def _handed_down(
         own = wrenches[index]
         f, t = add(f, own[0]), add(t, own[1])
         tau[index] = t[2] if joint.turning else f[2]
-        inside = composed and joint.turning and runs[index].first <= index and (not last or runs[index].first < index)
+        inside = (
+            composed
+            and joint.turning
+            and runs[index].first <= index
+            and (not last or runs[index].first < index)
+        )
         if inside:
             seen = _in_middle(chain, runs, index, (f, t) if last else own)
-            middle = seen if last or middle is None else (add(middle[0], seen[0]), add(middle[1], seen[1]))
+            middle = (
+                seen
+                if last or middle is None
+                else (add(middle[0], seen[0]), add(middle[1], seen[1]))
+            )
         if inside and runs[index].first == index and middle is not None:
             f, t = joint.wrench_from_middle(middle)
             middle = None
@@ -182,12 +226,18 @@ def _in_middle(chain: Sequence[ChainJoint], runs: Sequence[_Run], index: int, wr
     reach: Vector = [0 * f[0], 0 * f[0], chain[run.first].d]
     for k in range(run.first + 1, index + 1):
         before = runs[k - 1]
-        reach = [reach[0] + chain[k].a * before.c, reach[1] + chain[k].a * before.s, reach[2] + chain[k].d]
+        reach = [
+            reach[0] + chain[k].a * before.c,
+            reach[1] + chain[k].a * before.s,
+            reach[2] + chain[k].d,
+        ]
     return f, add(t, cross(reach, f))
 
 
 def _continues(chain: Sequence[ChainJoint], index: int) -> bool:
-    """Say whether a rotational joint's axis is parallel to that of the rotational joint before it."""
+    """Say whether a rotational joint's axis is parallel to that of the rotational joint before
+    it.
+    """
     joint = chain[index]
     parallel = isinstance(joint.sa, float) and joint.sa == 0.0 and joint.ca == 1.0
     return index > 0 and joint.turning and chain[index - 1].turning and parallel
@@ -196,7 +246,13 @@ def _continues(chain: Sequence[ChainJoint], index: int) -> bool:
 MEETING = 6
 """Number of the formulation that meets half-way; 1 to 5 are the paper's."""
 
-MINIMAL_WHAT = ("inertia_matrix", "inverse_dynamics", "gravity_torque", "coriolis_matrix", "velocity_torque")
+MINIMAL_WHAT = (
+    "inertia_matrix",
+    "inverse_dynamics",
+    "gravity_torque",
+    "coriolis_matrix",
+    "velocity_torque",
+)
 """Functions that can be recorded from a minimal set."""
 
 Levels: TypeAlias = tuple[int, ...]
@@ -209,11 +265,14 @@ class VirtualLinks:
     """A serial chain whose links have only those parameters that carry a minimal set."""
 
     rows: tuple[MdhRow, ...]
-    # for each value, (link, place): place in XX XY XZ YY YZ ZZ MX MY MZ M, or with `moments` in Exx Exy Exz Eyy Eyz
-    # Ezz MX MY MZ M
+    # for each value, (link, place): place in XX XY XZ YY YZ ZZ MX MY MZ M, or with `moments` in Exx
+    # Exy Exz Eyy Eyz Ezz MX MY MZ M
     places: tuple[tuple[int, int], ...]
-    base_acceleration: tuple[float, float, float]  # of the base minus gravity, in the frame before the first joint
-    moments: bool  # whether places are those of second moments E = ∫ r rᵀ dm instead of the inertia tensor
+    base_acceleration: tuple[
+        float, float, float
+    ]  # of the base minus gravity, in the frame before the first joint
+    # whether places are those of second moments E = ∫ r rᵀ dm instead of the inertia tensor
+    moments: bool
 
     def bodies(self, values: Sequence[Scalar]) -> list[list[Scalar]]:
         """Ten parameters of each virtual link, exact zeros but for the values."""
@@ -223,21 +282,31 @@ class VirtualLinks:
         return found
 
 
-def motion_inputs(graph: Graph, what: str, n: int) -> tuple[list[Scalar], list[Scalar], list[Scalar]]:
-    """Return q, dq, ddq as inputs of a function of MINIMAL_WHAT; zeros for what it does not take."""
+def motion_inputs(
+    graph: Graph, what: str, n: int
+) -> tuple[list[Scalar], list[Scalar], list[Scalar]]:
+    """Return q, dq, ddq as inputs of a function of MINIMAL_WHAT.
+
+    Zeros for what it does not take.
+    """
     q, still = list(graph.inputs("q", n)), [0.0] * n
     dq = still if what in ("inertia_matrix", "gravity_torque") else list(graph.inputs("dq", n))
     return q, dq, list(graph.inputs("ddq", n)) if what == "inverse_dynamics" else still
 
 
 def record_minimal(
-    virtual: VirtualLinks, what: str, number: int = 1, levels: Sequence[int] | None = None, composed: bool = False
+    virtual: VirtualLinks,
+    what: str,
+    number: int = 1,
+    levels: Sequence[int] | None = None,
+    composed: bool = False,
 ) -> Function:
-    """Return a function of q (and dq, ddq where it needs them) and of the virtual values, which are uniform.
+    """Return a function of q (and dq, ddq where it needs them) and of the virtual values, which are
+    uniform.
 
-    The links are by inertia tensors for formulations 1 to 5, by second moments for all else. Levels say for formulation
-    6 where columns meet the axes; None: at the base, as formulation 1. With `composed`, for inverse dynamics, parallel
-    joints in a row turn by the sum of their angles.
+    The links are by inertia tensors for formulations 1 to 5, by second moments for all else. Levels
+    say for formulation 6 where columns meet the axes; None: at the base, as formulation 1. With
+    `composed`, for inverse dynamics, parallel joints in a row turn by the sum of their angles.
     """
     graph = Graph()
     n = len(virtual.rows)
@@ -258,10 +327,11 @@ def record_minimal(
 
 
 def cheapest_inertia_matrix(virtual: VirtualLinks) -> tuple[Function, Levels]:
-    """Return the inertia matrix by formulation 6 with the levels that make it cheapest, and those levels.
+    """Return the inertia matrix by formulation 6 with the levels that make it cheapest, and those
+    levels.
 
-    Levels are found by descent, one column at a time, from up to three starts: the same on every machine. Graph passes
-    finish the best three.
+    Levels are found by descent, one column at a time, from up to three starts: the same on every
+    machine. Graph passes finish the best three.
     """
     found: dict[Levels, Function] = {}
 
@@ -276,7 +346,10 @@ def cheapest_inertia_matrix(virtual: VirtualLinks) -> tuple[Function, Levels]:
         while levels != before:
             before = levels
             for column in range(1, len(levels)):
-                choices = [(*levels[:column], level, *levels[column + 1 :]) for level in range(2 * column + 1)]
+                choices = [
+                    (*levels[:column], level, *levels[column + 1 :])
+                    for level in range(2 * column + 1)
+                ]
                 levels = min(choices, key=lambda choice: (cost(made(choice)), choice))
 
     n = len(virtual.rows)

@@ -1,12 +1,14 @@
-"""MJCF files through MuJoCo's own reader and compiler, so that defaults, frames, angles and includes mean the same.
+"""MJCF files through MuJoCo's own reader and compiler, so that defaults, frames, angles and
+includes mean the same.
 
-Before compiling, everything dynamics does not need is taken out: pictures, meshes that carry no mass or are not there,
-sensors, tendons. Inertia that the file gives outright is kept aside with all its digits and without MuJoCo's own
-limits (it refuses bodies of no mass, and inertias that break the triangle inequality).
+Before compiling, everything dynamics does not need is taken out: pictures, meshes that carry no
+mass or are not there, sensors, tendons. Inertia that the file gives outright is kept aside with all
+its digits and without MuJoCo's own limits (it refuses bodies of no mass, and inertias that break
+the triangle inequality).
 
-MuJoCo refuses a file for any unknown word. Leftovers of macro languages, annotations of other tools and elements of
-newer versions should not stop a robot from loading; a misspelled joint should. So what is unknown is dropped, with a
-notice, unless it looks like a word that matters.
+MuJoCo refuses a file for any unknown word. Leftovers of macro languages, annotations of other tools
+and elements of newer versions should not stop a robot from loading; a misspelled joint should. So
+what is unknown is dropped, with a notice, unless it looks like a word that matters.
 """
 
 from __future__ import annotations
@@ -32,39 +34,45 @@ from minidyn.formats.mjcf.guard import check_mjcf
 from minidyn.formats.xml_file import numbers_text, root_element
 from minidyn.model.geometry import Steps, matrix_of
 from minidyn.model.parameters import from_body, from_mujoco
-from minidyn.notices import Notice, act, info, look
+from minidyn.notices import Notice, info, warning
 
 mujoco = optional("mujoco")
 
 UNKNOWN_WORD = info(
     "mjcf.unknown_word",
-    "An element or attribute that MuJoCo does not know is left out; it does not matter for the dynamics.",
+    "An element or attribute that MuJoCo does not know is left out; it does not matter for the "
+    "dynamics.",
 )
 
 _NEEDED = (
-    "attach", "body", "compiler", "default", "equality", "frame", "freejoint", "geom", "include", "inertial", "joint",
+    "attach", "body", "compiler", "default", "equality", "frame", "freejoint", "geom", "include", "inertial", "joint",  # noqa: E501
     "motor", "mujoco", "option", "replicate", "worldbody", "actuator",
 )  # fmt: skip
-_COMPLAINT = re.compile(r"unrecognized (element|attribute)(?:: '([^']*)')?\s+Element '([^']*)', line (\d+)")
+_COMPLAINT = re.compile(
+    r"unrecognized (element|attribute)(?:: '([^']*)')?\s+Element '([^']*)', line (\d+)"
+)
 _LIMIT = 1000
-WARNING = look("mjcf.warning", "MuJoCo warned while it read the file; its words are in the notice.")
-CONSTRAINT = act(
+WARNING = warning(
+    "mjcf.warning", "MuJoCo warned while it read the file; its words are in the notice."
+)
+CONSTRAINT = warning(
     "mjcf.constraint",
     "A connect, weld or other constraint is left out: MJCF does not say which joints it moves.",
     "If it closes a kinematic loop, describe the loop in a TOML file (docs/robot-files.md).",
 )
-TENDONS = look("mjcf.tendons", "Tendons are left out.")
-LOST_MESH = look(
+TENDONS = warning("mjcf.tendons", "Tendons are left out.")
+LOST_MESH = warning(
     "mjcf.lost_mesh",
     "A body's inertia comes from a mesh whose file is not there; its parameters are unknown (NaN).",
     "Put the mesh {mesh!r} where the file expects it, or give body {body!r} an <inertial>.",
 )
-TOTAL_MASS = look(
-    "mjcf.total_mass", "The compiler setting settotalmass is not applied, because some bodies have no known mass."
+TOTAL_MASS = warning(
+    "mjcf.total_mass",
+    "The compiler setting settotalmass is not applied, because some bodies have no known mass.",
 )
 
 _NEEDLESS = (
-    "keys", "sensors", "skins", "flexes", "excludes", "pairs", "tuples", "texts", "numerics", "cameras", "lights",
+    "keys", "sensors", "skins", "flexes", "excludes", "pairs", "tuples", "texts", "numerics", "cameras", "lights",  # noqa: E501
 )  # fmt: skip
 
 
@@ -76,12 +84,17 @@ class Compiled:
     model: Any  # the compiled MjModel
     name: str
     where: list[str]  # file and line of each body, by id
-    bodies: list[Array | None]  # ten parameters of each body in its own frame, by id; None where the file gives none
+    bodies: list[
+        Array | None
+    ]  # ten parameters of each body in its own frame, by id; None where the file gives none
     notices: list[Notice]  # what was left out
 
 
 def compile_mjcf(path: Path) -> Compiled:
-    """Read and compile an MJCF file; refuse a DOCTYPE, what is not MJCF, and what MuJoCo refuses."""
+    """Read and compile an MJCF file.
+
+    Refuse a DOCTYPE, what is not MJCF, and what MuJoCo refuses.
+    """
     has_includes = check_mjcf(path)
     notices: list[Notice] = []
     with _warnings_as_notices(notices):
@@ -94,7 +107,10 @@ def compile_mjcf(path: Path) -> Compiled:
             _refuse_free_joints(spec, path, has_includes)
             _leave_out(spec, notices)
             plans = _plan_inertia(spec, path, notices)
-            model, name = spec.compile(), str(spec.modelname)  # a name that is no UTF-8 is a ValueError, too
+            model, name = (
+                spec.compile(),
+                str(spec.modelname),
+            )  # a name that is no UTF-8 is a ValueError, too
         except DescriptionError:
             raise
         except ValueError as error:
@@ -137,7 +153,10 @@ def rotation(quaternion: Array) -> Array:
 
 @contextlib.contextmanager
 def _warnings_as_notices(notices: list[Notice]) -> Iterator[None]:
-    """Turn MuJoCo's warnings into notices; left to itself it writes a log file into the current folder."""
+    """Turn MuJoCo's warnings into notices.
+
+    Left to itself it writes a log file into the current folder.
+    """
     before = mujoco.get_mju_user_warning()
     said: list[str] = []
     mujoco.set_mju_user_warning(said.append)
@@ -172,7 +191,8 @@ def _refuse_free_joints(spec: Any, path: Path, has_includes: bool) -> None:
         what, advice = refused[joint.type]
         place = str(path) if has_includes else _place(path, joint if joint.info else joint.parent)
         raise DescriptionError(
-            f"{place}: body {joint.parent.name!r} has a {what} joint; only hinges and slides are understood, {advice}"
+            f"{place}: body {joint.parent.name!r} has a {what} joint; only hinges and slides are "
+            f"understood, {advice}"
         )
 
 
@@ -185,12 +205,24 @@ def _leave_out(spec: Any, notices: list[Notice]) -> None:
     for section in _NEEDLESS:
         _delete(spec, getattr(spec, section, ()))
     through_joint = (mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtTrn.mjTRN_JOINTINPARENT)
-    _delete(spec, [motor for motor in spec.actuators if motor.trntype not in through_joint or motor.plugin.active])
-    constraints = [equality for equality in spec.equalities if equality.type != mujoco.mjtEq.mjEQ_JOINT]
+    _delete(
+        spec,
+        [
+            motor
+            for motor in spec.actuators
+            if motor.trntype not in through_joint or motor.plugin.active
+        ],
+    )
+    constraints = [
+        equality for equality in spec.equalities if equality.type != mujoco.mjtEq.mjEQ_JOINT
+    ]
     for equality in constraints:
         what = equality.type.name.removeprefix("mjEQ_").lower()
         between = [str(equality.name1), str(equality.name2)]
-        text = f"the {what} constraint {equality.name or ''!r} between {between[0]!r} and {between[1]!r} is left out"
+        text = (
+            f"the {what} constraint {equality.name or ''!r} between {between[0]!r} and "
+            f"{between[1]!r} is left out"
+        )
         notices.append(CONSTRAINT(text, kind=what, between=between))
     _delete(spec, constraints)
     if count := len(list(spec.tendons)):
@@ -206,7 +238,10 @@ def _leave_out(spec: Any, notices: list[Notice]) -> None:
 
 @dataclass
 class _Given:
-    """A body's inertia as the file gives it: about its own axes, or in full where that is not None."""
+    """A body's inertia as the file gives it.
+
+    About its own axes, or in full where that is not None.
+    """
 
     mass: float
     com: Array
@@ -231,7 +266,9 @@ def _parameters(plan: _Plan, model: Any, index: int) -> Array | None:
 
 
 def _plan_inertia(spec: Any, path: Path, notices: list[Notice]) -> list[_Plan]:
-    """Decide for each body, take out meshes, and give MuJoCo an inertia it accepts where it need not compute one."""
+    """Decide for each body, take out meshes, and give MuJoCo an inertia it accepts where it need
+    not compute one.
+    """
     compiler = spec.compiler
     always = compiler.inertiafromgeom == mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_TRUE
     never = compiler.inertiafromgeom == mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_FALSE
@@ -245,15 +282,28 @@ def _plan_inertia(spec: Any, path: Path, notices: list[Notice]) -> list[_Plan]:
             plans.append(None)
             continue
         heavy = [] if never else [geom for geom in body.geoms if _has_mass(geom, compiler)]
-        lost = [geom for geom in heavy if geom.meshname and not _mesh_is_there(spec, geom.meshname, path)]
+        lost = [
+            geom
+            for geom in heavy
+            if geom.meshname and not _mesh_is_there(spec, geom.meshname, path)
+        ]
         by_geoms = bool(heavy) and (always or not body.explicitinertial)
         plan: _Plan = None
-        needless = [geom for geom in body.geoms if geom.meshname or geom.hfieldname or geom.plugin.active]
+        needless = [
+            geom for geom in body.geoms if geom.meshname or geom.hfieldname or geom.plugin.active
+        ]
         if by_geoms and not lost:
-            needless = [geom for geom in needless if geom not in heavy and (geom.meshname or geom.hfieldname)]
+            needless = [
+                geom
+                for geom in needless
+                if geom not in heavy and (geom.meshname or geom.hfieldname)
+            ]
         if by_geoms and lost:
             mesh = str(lost[0].meshname)
-            text = f"body {body.name!r}: its inertia comes from the mesh {mesh!r}, whose file is not there; unknown"
+            text = (
+                f"body {body.name!r}: its inertia comes from the mesh {mesh!r}, whose file is not "
+                "there; unknown"
+            )
             notices.append(LOST_MESH(text, body=str(body.name), mesh=mesh))
         elif by_geoms or (body.explicitinertial and (adjusts or scales)):
             plan = "compiled"
@@ -271,7 +321,10 @@ def _plan_inertia(spec: Any, path: Path, notices: list[Notice]) -> list[_Plan]:
         notices.append(TOTAL_MASS("settotalmass is not applied: some bodies have no known mass"))
     for section, user in (("meshes", "meshname"), ("hfields", "hfieldname")):
         used = {getattr(geom, user) for geom in spec.geoms} - {""}
-        _delete(spec, [asset for asset in getattr(spec, section) if not {asset.name, _stem(asset)} & used])
+        _delete(
+            spec,
+            [asset for asset in getattr(spec, section) if not {asset.name, _stem(asset)} & used],
+        )
     return plans
 
 
@@ -296,7 +349,10 @@ def _stem(asset: Any) -> str:
 
 
 def _give_placeholder(body: Any, keep_orientation: bool) -> None:
-    """Give MuJoCo some inertia it accepts; the orientation of the given one is still resolved by it."""
+    """Give MuJoCo some inertia it accepts.
+
+    The orientation of the given one is still resolved by it.
+    """
     body.explicitinertial, body.mass, body.inertia, body.ipos = True, 1.0, np.ones(3), np.zeros(3)
     body.fullinertia = np.array([math.nan, 0, 0, 0, 0, 0])
     if not keep_orientation:
@@ -304,9 +360,10 @@ def _give_placeholder(body: Any, keep_orientation: bool) -> None:
 
 
 def read_tolerantly(path: Path, first: ValueError, notices: list[Notice]) -> Any:
-    """Return the MjSpec of a file without its unknown parts; what was dropped is reported in `notices`.
+    """Return the MjSpec of a file without its unknown parts.
 
-    MuJoCo's `first` complaint is raised again where it is about something else, or about something that matters.
+    What was dropped is reported in `notices`. MuJoCo's `first` complaint is raised again where it
+    is about something else, or about something that matters.
     """
     if not _COMPLAINT.search(str(first)):
         raise first
@@ -314,7 +371,8 @@ def read_tolerantly(path: Path, first: ValueError, notices: list[Notice]) -> Any
     _inline(root, path.parent, 0)
     _drop_foreign(root, notices)
     for _ in range(_LIMIT):
-        # written on fresh lines and parsed again, so that MuJoCo's line numbers are those of the elements
+        # written on fresh lines and parsed again, so that MuJoCo's line numbers are those of the
+        # elements
         text = etree.tostring(root, encoding="unicode")
         root = etree.fromstring(text)
         try:
@@ -330,7 +388,9 @@ def read_tolerantly(path: Path, first: ValueError, notices: list[Notice]) -> Any
 def _tree(path: Path) -> etree._Element:
     """Return the root of a file without a DOCTYPE; elements of undeclared namespaces are kept."""
     if root_element(path) != "mujoco":
-        raise DescriptionError(f"{path}: the root element is <{root_element(path)}>; expected <mujoco>")
+        raise DescriptionError(
+            f"{path}: the root element is <{root_element(path)}>; expected <mujoco>"
+        )
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, recover=True)
     return etree.fromstring(read_bytes(path), parser)
 
@@ -356,7 +416,9 @@ def _drop(top: etree._Element, error: ValueError, first: ValueError, notices: li
         raise error
     what, attribute, tag, line = match.groups()
     nodes = list(top.iter(tag))
-    node = next((node for node in nodes if str(node.sourceline) == line), nodes[0] if nodes else None)
+    node = next(
+        (node for node in nodes if str(node.sourceline) == line), nodes[0] if nodes else None
+    )
     parent = None if node is None else node.getparent()
     needed = difflib.get_close_matches(tag.lower(), _NEEDED, n=1, cutoff=0.75)
     if node is not None and parent is not None and what == "element" and not needed:
@@ -370,7 +432,9 @@ def _drop(top: etree._Element, error: ValueError, first: ValueError, notices: li
 
 
 def _drop_foreign(top: etree._Element, notices: list[Notice]) -> None:
-    """Drop elements and attributes of other namespaces, declared or not: leftovers of xacro, annotations of tools."""
+    """Drop elements and attributes of other namespaces, declared or not: leftovers of xacro,
+    annotations of tools.
+    """
     for node in [node for node in top.iter() if isinstance(node.tag, str)]:
         parent = node.getparent()
         if _is_foreign(str(node.tag)) and parent is not None:
@@ -389,4 +453,6 @@ def _is_foreign(name: str) -> bool:
 
 def _unknown(tag: str, attribute: str = "") -> Notice:
     what = f"an attribute {attribute!r} of <{tag}>" if attribute else f"an element <{tag}>"
-    return UNKNOWN_WORD(f"{what} that MJCF does not know is left out", element=tag, attribute=attribute)
+    return UNKNOWN_WORD(
+        f"{what} that MJCF does not know is left out", element=tag, attribute=attribute
+    )

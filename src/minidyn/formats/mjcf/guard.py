@@ -1,12 +1,15 @@
-"""What MuJoCo must not see: an MJCF file, and all that it names, is looked through before MuJoCo reads it.
+"""What MuJoCo must not see.
 
-MuJoCo is made for files of one's own. Names of default classes reach a format string of its error messages ("%n" ends
-the process, "%p" shows its memory), a file that is no regular file is waited for, and a few letters can ask for
-gigabytes (height fields, copies of copies). A robot file may come from anywhere, so each of these is refused here,
-with the line. One pass of expat over each file: linear in its size, and character references mean the same to both.
+An MJCF file, and all that it names, is looked through before MuJoCo reads it. MuJoCo is made for
+files of one's own. Names of default classes reach a format string of its error messages ("%n" ends
+the process, "%p" shows its memory), a file that is no regular file is waited for, and a few letters
+can ask for gigabytes (height fields, copies of copies). A robot file may come from anywhere, so
+each of these is refused here, with the line. One pass of expat over each file: linear in its size,
+and character references mean the same to both.
 
-A process of its own for MuJoCo would hold against errors that nobody knows yet. It is not used: starting one and
-importing MuJoCo takes 0.3 s of processor time, a robot without meshes is read in 5 ms (this look: 0.15 ms).
+A process of its own for MuJoCo would hold against errors that nobody knows yet. It is not used:
+starting one and importing MuJoCo takes 0.3 s of processor time, a robot without meshes is read in 5
+ms (this look: 0.15 ms).
 """
 
 from __future__ import annotations
@@ -27,10 +30,14 @@ LIMITS = {
     "numeric": 100_000,
     "lengthrange": 100_000,
 }
-"""Most that an element may ask for: values, points of a grid, pixels, facets, numbers, steps of a simulation."""
+"""Most that an element may ask for: values, points of a grid, pixels, facets, numbers, steps of a
+simulation.
+"""
 
 ELEMENTS = 100_000
-"""Most elements of a robot with all copies that <replicate>, <composite>, <flexcomp> and <attach> make."""
+"""Most elements of a robot with all copies that <replicate>, <composite>, <flexcomp> and <attach>
+make.
+"""
 
 _FILES = 200
 _FOLDERS = ("meshdir", "texturedir", "assetdir")
@@ -62,7 +69,10 @@ class _File:
 
 
 def check_mjcf(path: Path) -> bool:
-    """Refuse what could harm, and files that are no MJCF at all; return whether other files are included."""
+    """Refuse what could harm, and files that are no MJCF at all.
+
+    Return whether other files are included.
+    """
     seen: dict[Path, _File] = {}
     top = _read(path, path, seen)
     if top.root != "mujoco":
@@ -107,20 +117,31 @@ def _look(found: _File, tag: str, attributes: dict[str, str], line: int, top: Pa
     place = f"{found.path}:{line}: <{tag}>"
     for name, value in attributes.items():
         if name in ("class", "childclass") and "%" in value:
-            text = "a percent sign in the name of a class is refused, because MuJoCo takes it for a format; rename it"
+            text = (
+                "a percent sign in the name of a class is refused, because MuJoCo takes it for a "
+                "format; rename it"
+            )
             raise DescriptionError(f"{place}: {name}={value!r}: {text}")
         if name != "name" and _has_nan(value):  # MuJoCo would go on, and write a log file
-            raise DescriptionError(f'{found.path}:{line}: {name}="{value}" is not a number; expected finite numbers')
+            raise DescriptionError(
+                f'{found.path}:{line}: {name}="{value}" is not a number; expected finite numbers'
+            )
     _refuse_large(tag, attributes, place)
     copies = found.copies[-1] * (max(1.0, _product(tag, attributes)) if tag in _COPIES else 1.0)
     found.copies.append(copies)
     found.elements += copies
     if found.elements > ELEMENTS:
-        raise DescriptionError(f"{place}: more than {ELEMENTS} elements with all copies; is a count mistyped?")
-    found.folders.update(attributes[name] for name in _FOLDERS if tag == "compiler" and name in attributes)
+        raise DescriptionError(
+            f"{place}: more than {ELEMENTS} elements with all copies; is a count mistyped?"
+        )
+    found.folders.update(
+        attributes[name] for name in _FOLDERS if tag == "compiler" and name in attributes
+    )
     if file := attributes.get("file", ""):
         found.files.append((line, file))
-        known = [folder / file for folder in (top.parent, found.path.parent) if (folder / file).exists()]
+        known = [
+            folder / file for folder in (top.parent, found.path.parent) if (folder / file).exists()
+        ]
         if tag == "include":
             found.included += known or [top.parent / file]
         elif tag == "model":
@@ -130,17 +151,27 @@ def _look(found: _File, tag: str, attributes: dict[str, str], line: int, top: Pa
 
 
 def _expanded(found: _File, seen: dict[Path, _File], above: tuple[Path, ...]) -> float:
-    """Return the number of elements of a file with those of the models that it attaches; refuse rings and bombs."""
+    """Return the number of elements of a file with those of the models that it attaches.
+
+    Refuse rings and bombs.
+    """
     if found.path in above:
         raise DescriptionError(f"{found.path}: files attach each other in a ring")
     inner = {
-        name: _expanded(seen[path], seen, (*above, found.path)) for name, path in found.models.items() if path in seen
+        name: _expanded(seen[path], seen, (*above, found.path))
+        for name, path in found.models.items()
+        if path in seen
     }
     largest = max(inner.values(), default=0.0)
     total = found.elements + sum(times * inner.get(name, largest) for name, times in found.attached)
-    total += sum(_expanded(seen[path], seen, (*above, found.path)) for path in set(found.included) & set(seen))
+    total += sum(
+        _expanded(seen[path], seen, (*above, found.path))
+        for path in set(found.included) & set(seen)
+    )
     if total > ELEMENTS:
-        raise DescriptionError(f"{found.path}: more than {ELEMENTS} elements with all copies; attach fewer models")
+        raise DescriptionError(
+            f"{found.path}: more than {ELEMENTS} elements with all copies; attach fewer models"
+        )
     return total
 
 
@@ -150,14 +181,24 @@ def _refuse_large(tag: str, attributes: dict[str, str], place: str) -> None:
     if tag == "size":
         for name, value in attributes.items():
             if name != "memory" and _number(value) > most:
-                raise DescriptionError(f"{place}: {name}={value!r} is above the limit of {most}; leave it out")
+                raise DescriptionError(
+                    f"{place}: {name}={value!r} is above the limit of {most}; leave it out"
+                )
     elif tag == "lengthrange":
-        steps = _number(attributes.get("inttotal", "10")) / max(_number(attributes.get("timestep", "0.01")), 1e-300)
+        steps = _number(attributes.get("inttotal", "10")) / max(
+            _number(attributes.get("timestep", "0.01")), 1e-300
+        )
         if steps > most:
-            raise DescriptionError(f"{place}: {steps:.3g} steps are above the limit of {most}; leave it out")
+            raise DescriptionError(
+                f"{place}: {steps:.3g} steps are above the limit of {most}; leave it out"
+            )
     elif most and _product(tag, attributes) > most:
-        shown = " ".join(f"{name}={attributes[name]!r}" for name in _FACTORS[tag] if name in attributes)
-        raise DescriptionError(f"{place}: {shown} is above the limit of {most}; the dynamics do not need it")
+        shown = " ".join(
+            f"{name}={attributes[name]!r}" for name in _FACTORS[tag] if name in attributes
+        )
+        raise DescriptionError(
+            f"{place}: {shown} is above the limit of {most}; the dynamics do not need it"
+        )
 
 
 def _product(tag: str, attributes: dict[str, str]) -> float:
@@ -177,7 +218,9 @@ def _has_nan(value: str) -> bool:
     if "nan" not in value.lower():
         return False
     words = value.split()
-    return all(_is_number(word) for word in words) and any(math.isnan(float(word)) for word in words)
+    return all(_is_number(word) for word in words) and any(
+        math.isnan(float(word)) for word in words
+    )
 
 
 def _is_number(word: str) -> bool:

@@ -1,6 +1,7 @@
-"""Robots from MJCF files: bodies, hinges and slides, inertia, drives, limits, joint constraints and gravity.
+"""Robots from MJCF files.
 
-MuJoCo itself reads and compiles the file (:mod:`minidyn.formats.mjcf.compile`); here its model becomes a robot. A
+Bodies, hinges and slides, inertia, drives, limits, joint constraints and gravity. MuJoCo itself
+reads and compiles the file (:mod:`minidyn.formats.mjcf.compile`); here its model becomes a robot. A
 link's frame is the body's frame, so that positions and inertia are those MuJoCo reports.
 """
 
@@ -18,26 +19,42 @@ from minidyn.formats.mjcf.compile import LOST_MESH, Compiled, compile_mjcf, rota
 from minidyn.model.assemble import LooseJoint, LooseLink, assemble, motion_along
 from minidyn.model.drives import ROTOR, Drive
 from minidyn.model.formula import FUNCTIONS
-from minidyn.model.geometry import Step, Steps, inverse_steps, snap_angle, steps_from_matrix, steps_from_rpy, tidy_steps
+from minidyn.model.geometry import (
+    Step,
+    Steps,
+    inverse_steps,
+    snap_angle,
+    steps_from_matrix,
+    steps_from_rpy,
+    tidy_steps,
+)
 from minidyn.model.joint import Limits
 from minidyn.model.robot import Robot
-from minidyn.notices import look
+from minidyn.notices import warning
 from minidyn.text import new_name
 
 mujoco = optional("mujoco")
 
-SPRINGS = look(
+SPRINGS = warning(
     "mjcf.springs",
     "Joint springs (stiffness) are left out.",
     'To keep them, switch the drive term on: robot.with_drives(friction=[..., "spring"]).',
 )
-DAMPING = look("mjcf.damping", "Damping that is not proportional to speed is left out; its proportional part is kept.")
-GRAVITY_COMPENSATION = look("mjcf.gravity_compensation", "Gravity compensation (gravcomp) is left out.")
-FLUID = look("mjcf.fluid", "Forces of a surrounding fluid (option density, viscosity) are left out.")
-NO_INERTIA = look(
+DAMPING = warning(
+    "mjcf.damping",
+    "Damping that is not proportional to speed is left out; its proportional part is kept.",
+)
+GRAVITY_COMPENSATION = warning(
+    "mjcf.gravity_compensation", "Gravity compensation (gravcomp) is left out."
+)
+FLUID = warning(
+    "mjcf.fluid", "Forces of a surrounding fluid (option density, viscosity) are left out."
+)
+NO_INERTIA = warning(
     "mjcf.no_inertia",
     "A body has neither an <inertial> nor geoms with mass; its parameters are unknown (NaN).",
-    "Give body {body!r} an <inertial> if its parameters are needed; identification does not need them.",
+    "Give body {body!r} an <inertial> if its parameters are needed; identification does not need "
+    "them.",
 )
 
 HELD = {ROTOR: "armature", "Fv": "damping", "Fc": "frictionloss"}
@@ -49,10 +66,11 @@ _MOTOR = (mujoco.mjtGain.mjGAIN_FIXED, mujoco.mjtBias.mjBIAS_NONE, mujoco.mjtDyn
 def read_mjcf(path: Path) -> Robot:
     """Return the robot an MJCF file describes, its world fixed.
 
-    Armature becomes the column Ia, damping Fv, frictionloss Fc (a zero adds none; an actuator's own armature and
-    damping count with its gear squared). The gear of a motor (fixed gain, no bias, no dynamics) on a joint is the gear
-    ratio. Joint equality constraints make followers. A body with several joints becomes a chain of massless links.
-    Springs, tendons, other constraints, fluid forces and gravity compensation are left out, with a notice.
+    Armature becomes the column Ia, damping Fv, frictionloss Fc (a zero adds none; an actuator's own
+    armature and damping count with its gear squared). The gear of a motor (fixed gain, no bias, no
+    dynamics) on a joint is the gear ratio. Joint equality constraints make followers. A body with
+    several joints becomes a chain of massless links. Springs, tendons, other constraints, fluid
+    forces and gravity compensation are left out, with a notice.
     """
     compiled = compile_mjcf(path)
     model = compiled.model
@@ -69,16 +87,25 @@ def read_mjcf(path: Path) -> Robot:
     weightless = bool(model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY)
     gravity = np.zeros(3) if weightless else model.opt.gravity
     name = compiled.name or path.stem
-    robot = assemble(name, links, joints, gravity=gravity, notices=compiled.notices, source=str(path))
+    robot = assemble(
+        name, links, joints, gravity=gravity, notices=compiled.notices, source=str(path)
+    )
     lost = {notice.data["body"] for notice in robot.notices if notice.code == LOST_MESH.code}
-    unknown = [link.name for link in robot.links if np.isnan(link.parameters).all() and link.name not in lost]
+    unknown = [
+        link.name
+        for link in robot.links
+        if np.isnan(link.parameters).all() and link.name not in lost
+    ]
     text = "body {!r} has neither an <inertial> nor geoms with mass; taken as unknown"
     new = (NO_INERTIA(text.format(name), body=name) for name in unknown)
     return replace(robot, notices=(*robot.notices, *new))
 
 
 class _Names:
-    """Names of bodies, joints and the links between several joints of one body; MJCF may leave them out."""
+    """Names of bodies, joints and the links between several joints of one body.
+
+    MJCF may leave them out.
+    """
 
     def __init__(self, model: Any) -> None:
         bodies = [model.body(index).name for index in range(model.nbody)]
@@ -86,7 +113,10 @@ class _Names:
         taken, taken_joints = set(bodies), set(joints)
         self.bodies = [name or new_name(f"body{index}", taken) for index, name in enumerate(bodies)]
         holders = (self.bodies[body] for body in model.jnt_bodyid)
-        self.joints = [name or new_name(f"{holder}_joint", taken_joints) for name, holder in zip(joints, holders)]
+        self.joints = [
+            name or new_name(f"{holder}_joint", taken_joints)
+            for name, holder in zip(joints, holders)
+        ]
         self.fixed = [new_name(f"{name}_fixed", taken_joints) for name in self.bodies]
         self.between = [
             [new_name(f"{name}_{k}", taken) for k in range(1, count)]
@@ -115,7 +145,13 @@ def _body_joints(
 
 
 def _joint(
-    compiled: Compiled, names: _Names, joint: int, parent: str, child: str, steps: Steps, follower: dict[str, Any]
+    compiled: Compiled,
+    names: _Names,
+    joint: int,
+    parent: str,
+    child: str,
+    steps: Steps,
+    follower: dict[str, Any],
 ) -> LooseJoint:
     model, notices = compiled.model, compiled.notices
     body = int(model.jnt_bodyid[joint])
@@ -134,13 +170,25 @@ def _joint(
     before = tidy_steps((*steps, *to_anchor, *turn, Step(motion, -sign * ref)))
     after = tidy_steps((*back, *inverse_steps(to_anchor)))
     limits, drive = Limits(float(lower), float(upper), math.inf, effort), Drive(gear_ratio=gear)
-    return LooseJoint(*about, before, motion, sign, after, limits=limits, drive_values=terms, drive=drive, **follower)
+    return LooseJoint(
+        *about,
+        before,
+        motion,
+        sign,
+        after,
+        limits=limits,
+        drive_values=terms,
+        drive=drive,
+        **follower,
+    )
 
 
 def _drive(model: Any, joint: int) -> tuple[dict[str, float], float, float]:
     """Return drive terms that are not zero, the gear ratio and the effort limit of a joint."""
     dof = int(model.jnt_dofadr[joint])
-    terms = {symbol: float(getattr(model, f"dof_{attribute}")[dof]) for symbol, attribute in HELD.items()}
+    terms = {
+        symbol: float(getattr(model, f"dof_{attribute}")[dof]) for symbol, attribute in HELD.items()
+    }
     gear, effort = 1.0, math.inf
     if model.jnt_actfrclimited[joint]:
         effort = float(np.abs(model.jnt_actfrcrange[joint]).max())
@@ -152,16 +200,29 @@ def _drive(model: Any, joint: int) -> tuple[dict[str, float], float, float]:
             values = getattr(model, field, None)
             if values is not None:
                 terms[symbol] += own * own * float(np.ravel(values[actuator])[0])
-        kinds = (model.actuator_gaintype[actuator], model.actuator_biastype[actuator], model.actuator_dyntype[actuator])
+        kinds = (
+            model.actuator_gaintype[actuator],
+            model.actuator_biastype[actuator],
+            model.actuator_dyntype[actuator],
+        )
         if kinds == _MOTOR and own != 0.0:
             gear = own
         if model.actuator_forcelimited[actuator] and own != 0.0:
-            effort = min(effort, abs(own) * float(np.abs(model.actuator_forcerange[actuator]).max()))
-    return {symbol: value for symbol, value in terms.items() if value != 0.0}, gear, effort or math.inf
+            effort = min(
+                effort, abs(own) * float(np.abs(model.actuator_forcerange[actuator]).max())
+            )
+    return (
+        {symbol: value for symbol, value in terms.items() if value != 0.0},
+        gear,
+        effort or math.inf,
+    )
 
 
 def _followers(compiled: Compiled, names: _Names) -> dict[int, dict[str, Any]]:
-    """Return, for joints that an equality constraint ties to another, the rule: q1 - ref1 = poly(q2 - ref2)."""
+    """Return, for joints that an equality constraint ties to another, the rule.
+
+    q1 - ref1 = poly(q2 - ref2).
+    """
     model = compiled.model
     found: dict[int, dict[str, Any]] = {}
     off = model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_EQUALITY
@@ -169,7 +230,8 @@ def _followers(compiled: Compiled, names: _Names) -> dict[int, dict[str, Any]]:
         joint, leader = int(model.eq_obj1id[index]), int(model.eq_obj2id[index])
         if joint in found:
             raise DescriptionError(
-                f"{compiled.path}: joint {names.joints[joint]!r} is tied by two joint constraints; expected one"
+                f"{compiled.path}: joint {names.joints[joint]!r} is tied by two joint "
+                "constraints; expected one"
             )
         a = [float(value) for value in model.eq_data[index][:5]]
         ref = float(model.qpos0[model.jnt_qposadr[joint]])
@@ -177,11 +239,16 @@ def _followers(compiled: Compiled, names: _Names) -> dict[int, dict[str, Any]]:
         if leader < 0:
             found[joint] = {"leaders": {}, "offset": ref + a[0]}
         elif not any(a[2:]):
-            found[joint] = {"leaders": {names.joints[leader]: a[1]}, "offset": ref + a[0] - a[1] * shift}
+            found[joint] = {
+                "leaders": {names.joints[leader]: a[1]},
+                "offset": ref + a[0] - a[1] * shift,
+            }
         else:
             x = _formula_name(names, leader)
             x = f"({x} - {shift!r})" if shift else x
-            powers = " + ".join(f"({c!r})*" + "*".join([x] * power) for power, c in enumerate(a) if power and c)
+            powers = " + ".join(
+                f"({c!r})*" + "*".join([x] * power) for power, c in enumerate(a) if power and c
+            )
             found[joint] = {"formula": f"{ref + a[0]!r} + {powers}"}
     return found
 
@@ -193,7 +260,8 @@ def _formula_name(names: _Names, joint: int) -> str:
     number = f"q{joint + 1}"
     if number in names.joints:
         raise DescriptionError(
-            f"joint {name!r} leads another by a polynomial and {number!r} is another joint's name; rename one of them"
+            f"joint {name!r} leads another by a polynomial and {number!r} is another joint's "
+            "name; rename one of them"
         )
     return number
 
@@ -205,10 +273,17 @@ def _tell_what_is_left_out(compiled: Compiled, names: _Names) -> None:
         text = f"joint springs are left out (stiffness of {', '.join(map(repr, springs))})"
         notices.append(SPRINGS(text, joints=springs))
     if np.any(getattr(model, "dof_dampingpoly", 0)):
-        notices.append(DAMPING("damping that is not proportional to speed is left out; its proportional part is kept"))
+        notices.append(
+            DAMPING(
+                "damping that is not proportional to speed is left out; its proportional part is "
+                "kept"
+            )
+        )
     lifted = [names.bodies[i] for i in range(model.nbody) if model.body_gravcomp[i] != 0]
     if lifted:
         text = f"gravity compensation is left out (gravcomp of {', '.join(map(repr, lifted))})"
         notices.append(GRAVITY_COMPENSATION(text, bodies=lifted))
     if model.opt.density or model.opt.viscosity:
-        notices.append(FLUID("forces of a surrounding fluid (option density, viscosity) are left out"))
+        notices.append(
+            FLUID("forces of a surrounding fluid (option density, viscosity) are left out")
+        )

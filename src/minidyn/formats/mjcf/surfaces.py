@@ -16,7 +16,10 @@ _SEEN = 3  # groups of geoms from this one on are not drawn: by custom they coll
 
 
 def mjcf_surfaces(path: Path, most: int) -> dict[str, Surface]:
-    """Return what is seen of each body, by name, at most so many triangles together; {}: nothing can be shown."""
+    """Return what is seen of each body, by name, at most so many triangles together.
+
+    {}: nothing can be shown.
+    """
     model = _model(path)
     if model is None:
         return {}
@@ -34,7 +37,10 @@ def mjcf_surfaces(path: Path, most: int) -> dict[str, Surface]:
 
 
 def body_shapes(path: Path) -> dict[str, Array]:
-    """Return all corners (k, 3) of each body's shape in its frame, by name: of geoms that collide, or of all."""
+    """Return all corners (k, 3) of each body's shape in its frame, by name.
+
+    Of geoms that collide, or of all.
+    """
     model = _model(path)
     if model is None:
         return {}
@@ -58,7 +64,10 @@ def body_shapes(path: Path) -> dict[str, Array]:
 
 
 def _model(path: Path) -> Any | None:
-    """Return the model as MuJoCo reads it, which may have changed since the robot was loaded; None where it cannot."""
+    """Return the model as MuJoCo reads it, which may have changed since the robot was loaded.
+
+    None where it cannot.
+    """
     try:
         import mujoco
 

@@ -1,9 +1,11 @@
-"""Tables of a TOML robot file that know their lines: every complaint names file, line, what was found and expected.
+"""Tables of a TOML robot file that know their lines.
 
-`tomllib` gives values without places. A small scanner over the text finds the line of each table header and key, so
-that an error about a value can say where it stands.
+Every complaint names file, line, what was found and expected. `tomllib` gives values without
+places. A small scanner over the text finds the line of each table header and key, so that an error
+about a value can say where it stands.
 
-Quantities and placements are read from such tables: "90 deg", "pi/2", "2*D3", mDH rows, xyz and rpy, lists of steps.
+Quantities and placements are read from such tables: "90 deg", "pi/2", "2*D3", mDH rows, xyz and
+rpy, lists of steps.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ _HEADER = re.compile(r"\s*\[\[?([^\[\]#]+)\]\]?")
 _KEY = re.compile(r"""\s*("[^"]*"|'[^']*'|[\w-]+)\s*(?:\.[^=]*)?=""")
 _MOST_DOTS = 100
 _DOTTED = re.compile(rf"""(?<![\w"'-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){{{_MOST_DOTS}}}""")
-_TOKEN = re.compile(r"""\"{3}|'{3}|"(?:[^"\\]|\\.)*"|'[^']*'|\#.*|[][{}]""")  # what may hide or hold a line's end
+_TOKEN = re.compile(
+    r"""\"{3}|'{3}|"(?:[^"\\]|\\.)*"|'[^']*'|\#.*|[][{}]"""
+)  # what may hide or hold a line's end
 _CLOSED = {'"""': re.compile(r'(?:[^"\\]|\\.|"(?!""))*"""'), "'''": re.compile(r".*?'''")}
 
 
@@ -45,7 +49,9 @@ def read_tables(path: Path) -> Table:
     try:
         text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise DescriptionError(f"{path}: not UTF-8 text (byte {error.start}); expected TOML text") from None
+        raise DescriptionError(
+            f"{path}: not UTF-8 text (byte {error.start}); expected TOML text"
+        ) from None
     return parse_tables(text, str(path))
 
 
@@ -81,11 +87,16 @@ def _place(message: str, text: str) -> str:
 
 
 class _Lines:
-    """Where headers and keys stand: {table: [line of each header]}, and the keys below each header."""
+    """Where headers and keys stand.
+
+    {table: [line of each header]}, and the keys below each header.
+    """
 
     def __init__(self, text: str) -> None:
         self.headers: dict[str, list[int]] = {}
-        self.keys: dict[int, dict[str, int]] = {1: {}}  # header line -> key -> line; the top table has line 1
+        self.keys: dict[int, dict[str, int]] = {
+            1: {}
+        }  # header line -> key -> line; the top table has line 1
         header = 1
         for number, line in _outer_lines(text):
             found = _HEADER.match(line)
@@ -99,7 +110,9 @@ class _Lines:
 
 
 def _outer_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield (number, line) of the lines that do not begin inside a multi-line string, array or inline table."""
+    """Yield (number, line) of the lines that do not begin inside a multi-line string, array or
+    inline table.
+    """
     depth, quote = 0, ""
     for number, line in enumerate(text.split("\n"), 1):
         outer = depth == 0 and not quote
@@ -166,7 +179,9 @@ class Table:
     def _given(self, key: str, default: Any, expected: str) -> Any:
         value = self.raw(key, default)
         if value is None:
-            raise DescriptionError(f"{self.where}: {self.label} has no {key!r}; expected {expected}")
+            raise DescriptionError(
+                f"{self.where}: {self.label} has no {key!r}; expected {expected}"
+            )
         return value
 
     def text(self, key: str, default: str | None = None) -> str:
@@ -191,11 +206,17 @@ class Table:
     def _number(self, key: str, value: Any, unknown: bool) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.error(key, f"expected a number, found {value!r}")
-        if not (math.isfinite(value) or (unknown and math.isnan(value))):
-            raise self.error(key, f"expected a finite number{' or nan (unknown)' if unknown else ''}, found {value!r}")
-        return float(value)
+        number = as_float(value)
+        if not (math.isfinite(number) or (unknown and math.isnan(number))):
+            raise self.error(
+                key,
+                f"expected a finite number{' or nan (unknown)' if unknown else ''}, found {number}",
+            )
+        return number
 
-    def numbers(self, key: str, count: int, default: Iterable[float] | None = None, unknown: bool = False) -> Array:
+    def numbers(
+        self, key: str, count: int, default: Iterable[float] | None = None, unknown: bool = False
+    ) -> Array:
         """Return an array of so many numbers."""
         value = self._given(key, default, f"{count} numbers")
         if not isinstance(value, list | tuple):
@@ -218,7 +239,9 @@ class Table:
             return None
         if not isinstance(value, dict):
             raise self.error(key, f"expected a table such as {{ ... }}, found {value!r}")
-        label = f"[{key}]" if self.line == 1 and self.label == "the file" else f"{self.label}, {key}"
+        label = (
+            f"[{key}]" if self.line == 1 and self.label == "the file" else f"{self.label}, {key}"
+        )
         return Table(value, self.file, self._line_of(key), label, self.lines)
 
     def tables(self, key: str) -> list[Table]:
@@ -230,7 +253,10 @@ class Table:
         if len(headers) != len(value):
             headers = [self.lines.keys[1].get(key, 1)] * len(value)
         names = [entry.get("name") for entry in value]
-        labels = [f"{key} {name!r}" if isinstance(name, str) else f"{key} {k}" for k, name in enumerate(names, 1)]
+        labels = [
+            f"{key} {name!r}" if isinstance(name, str) else f"{key} {k}"
+            for k, name in enumerate(names, 1)
+        ]
         placed = zip(value, headers, labels)
         return [Table(entry, self.file, line, label, self.lines) for entry, line, label in placed]
 
@@ -259,15 +285,29 @@ Quantity = tuple[float, tuple[str, float] | None]
 Symbols = Mapping[str, float]
 
 
+def as_float(value: float) -> float:
+    """Return a number; a whole one beyond what floating point holds as infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
 def quantity(value: Any, place: str, symbols: Symbols, turn: bool) -> Quantity:
-    """Return the value of a number or text: 0.5, "90 deg", "-pi/2", "D3", "2*D3"; degrees only where it is a `turn`."""
+    """Return the value of a number or text: 0.5, "90 deg", "-pi/2", "D3", "2*D3".
+
+    Degrees only where it is a `turn`.
+    """
     if isinstance(value, int | float) and not isinstance(value, bool):
-        if not math.isfinite(value):
-            raise DescriptionError(f"{place}: expected a finite number, found {value!r}")
-        return float(value), None
+        number = as_float(value)
+        if not math.isfinite(number):
+            raise DescriptionError(f"{place}: expected a finite number, found {number}")
+        return number, None
     example = '1.57, "90 deg", "pi/2"' if turn else "0.5"
     if not isinstance(value, str) or not value.strip():
-        raise DescriptionError(f'{place}: expected {example} or a symbol such as "2*D3", found {value!r}')
+        raise DescriptionError(
+            f'{place}: expected {example} or a symbol such as "2*D3", found {value!r}'
+        )
     text = value.strip()
     degrees = _DEGREES.fullmatch(text)
     if degrees and not turn:
@@ -280,11 +320,15 @@ def quantity(value: Any, place: str, symbols: Symbols, turn: bool) -> Quantity:
             raise DescriptionError(f"{place}: unknown symbol {name!r} in {value!r}; {expected}")
     linear = Formula(text, place, {name: name for name in symbols}).linear()
     if linear is None or len(linear[0]) > 1 or (linear[0] and (linear[1] != 0.0 or degrees)):
-        raise DescriptionError(f"{place}: found {value!r}, expected a number or one symbol times a number")
+        raise DescriptionError(
+            f"{place}: found {value!r}, expected a number or one symbol times a number"
+        )
     terms, constant = linear
     if not terms:
         # multiples of 90 degrees exactly as everywhere else in the program
-        turned = constant / 90.0 * (math.pi / 2) if constant % 90.0 == 0.0 else math.radians(constant)
+        turned = (
+            constant / 90.0 * (math.pi / 2) if constant % 90.0 == 0.0 else math.radians(constant)
+        )
         number = turned if degrees else constant
         if not math.isfinite(number):
             raise DescriptionError(f"{place}: expected a finite number, found {value!r}")
@@ -293,16 +337,21 @@ def quantity(value: Any, place: str, symbols: Symbols, turn: bool) -> Quantity:
     return factor * symbols[symbol], (symbol, factor)
 
 
-def joint_placement(table: Table, kind: str, symbols: Symbols, notices: list[Notice]) -> tuple[Steps, str, int, Steps]:
-    """Return (before, motion, direction, after) of a [[joint]]: an mDH row, xyz rpy axis, or steps."""
+def joint_placement(
+    table: Table, kind: str, symbols: Symbols, notices: list[Notice]
+) -> tuple[Steps, str, int, Steps]:
+    """Return (before, motion, direction, after) of a [[joint]].
+
+    An mDH row, xyz rpy axis, or steps.
+    """
     mdh, explicit = table.any(MDH), table.any(("xyz", "rpy", "axis"))
     steps = table.any(("before", "motion", "after"))
     given = [keys for keys in (mdh, explicit, steps) if keys]
     if len(given) > 1:
         raise table.error(
             given[1][0],
-            f"mixed with {given[0][0]!r}; a joint is placed by alpha, a, theta, d (gamma, b), or by xyz, rpy, axis, "
-            "or by before, motion, after",
+            f"mixed with {given[0][0]!r}; a joint is placed by alpha, a, theta, d (gamma, b), or "
+            "by xyz, rpy, axis, or by before, motion, after",
         )
     letter = "t" if kind == "prismatic" else "r"
     if steps:
@@ -341,7 +390,10 @@ def placement(table: Table, symbols: Symbols, notices: list[Notice]) -> Steps:
 def _xyz_rpy(table: Table, symbols: Symbols, notices: list[Notice]) -> Steps:
     """Shift xyz, then Rz(yaw) Ry(pitch) Rx(roll), as in URDF."""
     made = []
-    for key, kinds, order in (("xyz", ("tx", "ty", "tz"), (0, 1, 2)), ("rpy", ("rx", "ry", "rz"), (2, 1, 0))):
+    for key, kinds, order in (
+        ("xyz", ("tx", "ty", "tz"), (0, 1, 2)),
+        ("rpy", ("rx", "ry", "rz"), (2, 1, 0)),
+    ):
         values = table.raw(key, [0.0] * 3)
         if not isinstance(values, list | tuple) or len(values) != 3:
             raise table.error(key, f"expected 3 values, found {values!r}")
@@ -355,7 +407,9 @@ def _steps(table: Table, key: str, symbols: Symbols, notices: list[Notice]) -> S
     for text in table.texts(key):
         kind, _, value = text.strip().partition(" ")
         if kind not in _STEP_KINDS or not value.strip():
-            raise table.error(key, f'found the step {text!r}, expected for example "rx 90 deg" or "tz 0.3"')
+            raise table.error(
+                key, f'found the step {text!r}, expected for example "rx 90 deg" or "tz 0.3"'
+            )
         made.append(_step(kind, value, table.place(key), symbols, notices))
     return tidy_steps(made)
 
@@ -366,14 +420,25 @@ def _step(kind: str, value: Any, place: str, symbols: Symbols, notices: list[Not
 
 
 def mdh_slots(joint: Joint) -> list[tuple[str, Step]] | None:
-    """Return the mDH row of a joint, [(key, step), ...] in the order of MDH, None where it is not one."""
+    """Return the mDH row of a joint, [(key, step), ...] in the order of MDH.
+
+    None where it is not one.
+    """
     slides = joint.kind == "prismatic"
     if joint.after or joint.direction != 1 or joint.motion != ("tz" if slides else "rz"):
         return None
     last = [("rz", "theta"), ("tz", "d")]
-    slots = [("rz", "gamma"), ("tz", "b"), ("rx", "alpha"), ("tx", "a"), *(last if slides else last[::-1])]
+    slots = [
+        ("rz", "gamma"),
+        ("tz", "b"),
+        ("rx", "alpha"),
+        ("tx", "a"),
+        *(last if slides else last[::-1]),
+    ]
     found: dict[str, Step] = {}
-    for step in reversed(joint.before):  # from the end, so that a lone turn about z is theta, not gamma
+    for step in reversed(
+        joint.before
+    ):  # from the end, so that a lone turn about z is theta, not gamma
         while slots and slots[-1][0] != step.kind:
             slots.pop()
         if not slots:

@@ -1,7 +1,7 @@
 """Robots to TOML files, losing nothing: what is written reads back as an equal robot.
 
-Numbers are written with all their digits and right angles in degrees. A joint that is a modified Denavit-Hartenberg
-row is written as one, any other by its steps.
+Numbers are written with all their digits and right angles in degrees. A joint that is a modified
+Denavit-Hartenberg row is written as one, any other by its steps.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ _SPECIAL = re.compile(r'["\\\x00-\x1f\x7f-\x9f]')
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def toml_text(robot: Robot, *, head: Sequence[str] = (), holds: Mapping[str, str] | None = None) -> str:
+def toml_text(
+    robot: Robot, *, head: Sequence[str] = (), holds: Mapping[str, str] | None = None
+) -> str:
     """Return the robot as the text of a TOML file.
 
-    For a side file, `head` are lines above it, its source and notices are left out, and `holds` is an inline table by
-    the name of a joint.
+    For a side file, `head` are lines above it, its source and notices are left out, and `holds` is
+    an inline table by the name of a joint.
     """
     lines = [*head, f"name = {quoted(robot.name)}"]
     if robot.source and not head:
@@ -39,7 +41,14 @@ def toml_text(robot: Robot, *, head: Sequence[str] = (), holds: Mapping[str, str
     if robot.notices and not head:
         lines.append(f"notices = {_listed(_notice(notice) for notice in robot.notices)}")
     lines.append(f"gravity = {listed_numbers(robot.gravity)}")
-    lines += ["", "[base]", f"name = {quoted(robot.base_name)}", *_steps("steps", robot.base, robot)]
+    if robot.locks and not head:
+        lines.append(f"locked = {_table((name, _number(value)) for name, value in robot.locks)}")
+    lines += [
+        "",
+        "[base]",
+        f"name = {quoted(robot.base_name)}",
+        *_steps("steps", robot.base, robot),
+    ]
     if robot.symbols:
         lines += ["", "[symbols]", *(f"{name} = {_number(value)}" for name, value in robot.symbols)]
     moving = [(index, joint) for index, joint in enumerate(robot.joints) if joint.kind != "fixed"]
@@ -56,7 +65,12 @@ def toml_text(robot: Robot, *, head: Sequence[str] = (), holds: Mapping[str, str
         lines += _steps("steps", frame.steps, robot)
     for index, joint in enumerate(robot.joints):
         if joint.kind == "fixed":
-            lines += ["", "[[load]]", f"name = {quoted(joint.name)}", f"link = {quoted(robot.link_name(joint.parent))}"]
+            lines += [
+                "",
+                "[[load]]",
+                f"name = {quoted(joint.name)}",
+                f"link = {quoted(robot.link_name(joint.parent))}",
+            ]
             lines += [*_steps("steps", joint.before, robot), _ten(robot.links[index].parameters)]
     for loop in robot.loops:
         lines += ["", "[[loop]]", *_loop(loop, robot)]
@@ -98,15 +112,34 @@ def limits_text(limits: Limits) -> str:
 
 
 def drive_text(robot: Robot, index: int) -> str:
-    """Return a joint's drive as an inline table: its terms with their values, gear, coupling, widths."""
-    pairs = [(TERM_KEYS[symbol], _number(value)) for symbol, value in robot.drive_terms(index).items()]
+    """Return a joint's drive as an inline table.
+
+    Its terms with their values, gear, coupling, widths.
+    """
+    pairs = [
+        (TERM_KEYS[symbol], _number(value)) for symbol, value in robot.drive_terms(index).items()
+    ]
     drive = robot.joints[index].drive
-    keys = ("gear_ratio", "sign_width", "stribeck_speed", "presliding_travel", "ripple_order", "breakaway_travel")
-    pairs += [(key, _number(getattr(drive, key))) for key in keys if getattr(drive, key) != getattr(Drive(), key)]
+    keys = (
+        "gear_ratio",
+        "sign_width",
+        "stribeck_speed",
+        "presliding_travel",
+        "ripple_order",
+        "breakaway_travel",
+    )
+    pairs += [
+        (key, _number(getattr(drive, key)))
+        for key in keys
+        if getattr(drive, key) != getattr(Drive(), key)
+    ]
     if drive.coupling:
         pairs.append(("coupling", _table((name, _number(value)) for name, value in drive.coupling)))
     if drive.balancer is not None:
-        points = [(key, _listed(map(_number, getattr(drive.balancer, key)))) for key in ("fixed", "moving")]
+        points = [
+            (key, _listed(map(_number, getattr(drive.balancer, key))))
+            for key in ("fixed", "moving")
+        ]
         points += [(key, _number(getattr(drive.balancer, key))) for key in LENGTHS]
         pairs.append(("balancer", _table(points)))
     return _table(pairs)
@@ -138,12 +171,19 @@ def _loop(loop: Loop, robot: Robot) -> list[str]:
 
 def _functions(joints: Sequence[Joint], robot: Robot) -> str:
     numbers = {joint.name: f"q{index + 1}" for index, joint in enumerate(robot.joints)}
-    pairs = ((joint.name, quoted(linear_text(joint.follows, numbers))) for joint in joints if joint.follows)
+    pairs = (
+        (joint.name, quoted(linear_text(joint.follows, numbers)))
+        for joint in joints
+        if joint.follows
+    )
     return f"functions = {_table(pairs)}"
 
 
 def linear_text(follows: Follow, names: Mapping[str, str]) -> str:
-    """Return what a joint follows: "q3 - q4" with the given names of its leaders, or the formula as it was given."""
+    """Return what a joint follows.
+
+    "q3 - q4" with the given names of its leaders, or the formula as it was given.
+    """
     if follows.formula:
         return follows.formula
     parts = [(ratio, names[name]) for name, ratio in follows.terms]
@@ -193,7 +233,11 @@ def toml_value(value: object) -> str:
         return _listed(map(toml_value, value))
     if isinstance(value, bool):
         return str(value).lower()
-    return repr(value) if isinstance(value, int | float) else quoted("" if value is None else str(value))
+    return (
+        repr(value)
+        if isinstance(value, int | float)
+        else quoted("" if value is None else str(value))
+    )
 
 
 def _number(value: float) -> str:
@@ -211,7 +255,9 @@ def _listed(parts: Iterable[str]) -> str:
 
 
 def _table(pairs: Iterable[tuple[str, str]]) -> str:
-    inner = ", ".join(f"{key if _PLAIN.fullmatch(key) else quoted(key)} = {value}" for key, value in pairs)
+    inner = ", ".join(
+        f"{key if _PLAIN.fullmatch(key) else quoted(key)} = {value}" for key, value in pairs
+    )
     return f"{{ {inner} }}" if inner else "{}"
 
 

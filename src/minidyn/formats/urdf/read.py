@@ -1,10 +1,12 @@
-"""Robots from URDF files: links with their inertia, joints, limits, mimic joints, dynamics and transmissions.
+"""Robots from URDF files.
 
-Only what dynamics needs is read. Visuals, collisions, meshes, sensors and simulator settings are never looked at, so
-missing meshes and package:// addresses do not matter.
+Links with their inertia, joints, limits, mimic joints, dynamics and transmissions. Only what
+dynamics needs is read. Visuals, collisions, meshes, sensors and simulator settings are never looked
+at, so missing meshes and package:// addresses do not matter.
 
-Older versions of minidyn wrote what URDF cannot say into one <minidyn> element, as JSON; it is still read. Each entry
-bears a digest of the URDF text it refines and counts only while that text is unchanged.
+Older versions of minidyn wrote what URDF cannot say into one <minidyn> element, as JSON; it is
+still read. Each entry bears a digest of the URDF text it refines and counts only while that text is
+unchanged.
 """
 
 from __future__ import annotations
@@ -27,12 +29,12 @@ from minidyn.model.joint import Limits
 from minidyn.model.loops import check_loops
 from minidyn.model.parameters import from_body, ten_parameters, tensor
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, act, info, look
+from minidyn.notices import Notice, info, warning
 
-EDITED = act(
+EDITED = warning(
     "urdf.geometry_edited",
-    "The joints of a URDF with a <minidyn> element were edited after minidyn wrote it: they are read as they stand, "
-    "without geometry symbols and with loads merged into their links.",
+    "The joints of a URDF with a <minidyn> element were edited after minidyn wrote it: they are "
+    "read as they stand, without geometry symbols and with loads merged into their links.",
     "Check the robot with `minidyn show`, then save it again.",
 )
 _TREE = ("origin", "axis", "parent", "child")
@@ -60,18 +62,33 @@ def restored(root: Element, element: Element, parts: Parts, source: str) -> Robo
         return robot
     except DescriptionError:
         raise
-    except (MinidynError, KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
+    except (
+        MinidynError,
+        KeyError,
+        TypeError,
+        ValueError,
+        IndexError,
+        AttributeError,
+        RecursionError,
+    ) as error:
         raise DescriptionError(
-            f"{element.where}: the <minidyn> element cannot be understood ({type(error).__name__}: {error}); "
-            "remove it, or save the robot again"
+            f"{element.where}: the <minidyn> element cannot be understood "
+            f"({type(error).__name__}: {error}); remove it, or save the robot again"
         ) from None
 
 
-def _restored(root: Element, parts: Parts, annex: Mapping[str, Any], source: str, where: str) -> Robot:
+def _restored(
+    root: Element, parts: Parts, annex: Mapping[str, Any], source: str, where: str
+) -> Robot:
     tree: Mapping[str, Any] = annex.get("tree", {})
-    placed = [(joint.text("name"), joint.text("type"), _digest(joint, _TREE)) for joint in root.children("joint")]
+    placed = [
+        (joint.text("name"), joint.text("type"), _digest(joint, _TREE))
+        for joint in root.children("joint")
+    ]
     if tree and tree["of"] != digest(repr(placed).encode()):
-        parts.notices.append(EDITED(f"{where}: the joints were edited after minidyn wrote the file"))
+        parts.notices.append(
+            EDITED(f"{where}: the joints were edited after minidyn wrote the file")
+        )
         tree = {}
     base: Steps = ()
     dropped: set[str] = set()  # links and joints that only URDF needed
@@ -84,7 +101,9 @@ def _restored(root: Element, parts: Parts, annex: Mapping[str, Any], source: str
         exact = tree.get("joints", {}).get(joint.name)
         if exact is not None:
             holder = next((other for other in parts.joints if other.parent == joint.child), joint)
-            if "link" in exact:  # an axis that does not pass through the link's origin took two joints
+            if (
+                "link" in exact
+            ):  # an axis that does not pass through the link's origin took two joints
                 dropped |= {joint.child, holder.name}
                 joint = replace(joint, child=holder.child)
             motion, direction = str(exact["motion"]), 1 if exact["direction"] > 0 else -1
@@ -100,7 +119,9 @@ def _restored(root: Element, parts: Parts, annex: Mapping[str, Any], source: str
     links = []
     for link in parts.links:
         ten = _fresh(entries.get(link.name, {}), "parameters", inertials[link.name], ("inertial",))
-        links.append(link if ten is None else replace(link, parameters=ten_parameters(ten, link.name)))
+        links.append(
+            link if ten is None else replace(link, parameters=ten_parameters(ten, link.name))
+        )
     loads = {str(name) for name in tree.get("loads", ())}
     robot = assemble(
         str(annex.get("name", parts.name)),
@@ -128,11 +149,21 @@ def _detailed(joint: LooseJoint, entry: Mapping[str, Any], root: Element) -> Loo
         joint = replace(joint, limits=Limits(*map(float, limits)))
     follows = _fresh(entry, "follows", element, ("mimic",))
     if follows is not None:
-        leaders = None if follows["formula"] else {str(name): float(ratio) for name, ratio in follows["terms"]}
+        leaders = (
+            None
+            if follows["formula"]
+            else {str(name): float(ratio) for name, ratio in follows["terms"]}
+        )
         text, passive = str(follows["formula"]), bool(follows["passive"])
-        joint = replace(joint, leaders=leaders, offset=float(follows["offset"]), formula=text, passive=passive)
+        joint = replace(
+            joint, leaders=leaders, offset=float(follows["offset"]), formula=text, passive=passive
+        )
     friction = _fresh(entry, "friction", element, ("dynamics",))
-    terms = dict(joint.drive_values) if friction is None else {str(key): float(v) for key, v in friction.items()}
+    terms = (
+        dict(joint.drive_values)
+        if friction is None
+        else {str(key): float(v) for key, v in friction.items()}
+    )
     terms |= {key: float(entry[key]) for key in (ROTOR, FRICTION["offset"]) if key in entry}
     coupling = tuple((str(name), float(value)) for name, value in entry.get("coupling", ()))
     width, speed = float(entry.get("sign_width", 0.0)), float(entry.get("stribeck_speed", 0.0))
@@ -160,16 +191,23 @@ def _fresh(entry: Mapping[str, Any], key: str, element: Element, tags: Iterable[
 
 
 def _digest(element: Element, tags: Iterable[str]) -> str:
-    """Return a short hash of the children of these names: their attributes and those of what they contain."""
+    """Return a short hash of the children of these names.
+
+    Their attributes and those of what they contain.
+    """
     parts = [_canonical(child) for tag in tags for child in element.children(tag)]
     return digest(repr(parts).encode())
 
 
 def _canonical(element: Element) -> tuple[Any, ...]:
-    return element.tag, sorted(element.attributes.items()), [_canonical(child) for child in element.children()]
+    return (
+        element.tag,
+        sorted(element.attributes.items()),
+        [_canonical(child) for child in element.children()],
+    )
 
 
-XACRO = look(
+XACRO = warning(
     "urdf.xacro",
     "The URDF still holds elements of xacro; they are ignored.",
     "If links are missing, run xacro on the file first and load what it writes.",
@@ -177,9 +215,10 @@ XACRO = look(
 NO_LIMIT = info(
     "urdf.no_limit",
     "A speed or effort limit of 0 or below is a common placeholder; it is taken as not given.",
-    "Write the true {limit} limit of joint {joint!r} into the URDF: plans and checks of logs use it.",
+    "Write the true {limit} limit of joint {joint!r} into the URDF: plans and checks of logs use "
+    "it.",
 )
-UNKNOWN_TRANSMISSION = look(
+UNKNOWN_TRANSMISSION = warning(
     "urdf.unknown_transmission",
     "A transmission names a joint that the URDF does not have; it is ignored.",
     "Correct the name {joint!r} in the transmission if its gear ratio is to count.",
@@ -192,10 +231,11 @@ _ENTRIES = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
 
 
 def read_urdf(path: Path) -> Robot:
-    """Return the robot a URDF file describes, its root link fixed to the world; a side file is not looked at.
+    """Return the robot a URDF file describes, its root link fixed to the world.
 
-    Damping and friction of <dynamics> become the columns Fv and Fc (a zero adds none), <mimic> a follower, a
-    transmission's reduction the gear ratio. A moving body none of whose links has an <inertial> is unknown.
+    A side file is not looked at. Damping and friction of <dynamics> become the columns Fv and Fc (a
+    zero adds none), <mimic> a follower, a transmission's reduction the gear ratio. A moving body
+    none of whose links has an <inertial> is unknown.
     """
     root = read_xml(path, "robot")
     try:
@@ -203,7 +243,9 @@ def read_urdf(path: Path) -> Robot:
         annex = root.child("minidyn")
         if annex is not None:
             return restored(root, annex, parts, str(path))
-        return assemble(parts.name, parts.links, parts.joints, notices=parts.notices, source=str(path))
+        return assemble(
+            parts.name, parts.links, parts.joints, notices=parts.notices, source=str(path)
+        )
     except DescriptionError as error:
         xacro = _first_xacro(root)
         if xacro is None or "xacro" in str(error):
@@ -220,12 +262,20 @@ def read_parts(root: Element) -> Parts:
     if xacro is not None:
         notices.append(XACRO(f"{xacro.where}: xacro elements are ignored", line=xacro.line))
     ratios = _reductions(root)
-    links = [LooseLink(link.text("name"), link.where, _inertial(link, notices)) for link in root.children("link")]
+    links = [
+        LooseLink(link.text("name"), link.where, _inertial(link, notices))
+        for link in root.children("link")
+    ]
     joints = [_joint(element, ratios, notices) for element in root.children("joint")]
     known = {joint.name for joint in joints}
     for transmission in root.children("transmission"):
-        for element in (joint for joint in transmission.children("joint") if joint.text("name") not in known):
-            text = f"{element.where}: a transmission of the unknown joint {element.text('name')!r} is ignored"
+        for element in (
+            joint for joint in transmission.children("joint") if joint.text("name") not in known
+        ):
+            text = (
+                f"{element.where}: a transmission of the unknown joint {element.text('name')!r} "
+                "is ignored"
+            )
             notices.append(UNKNOWN_TRANSMISSION(text, joint=element.text("name")))
     return Parts(root.text("name", "") or root.path.stem, links, joints, notices)
 
@@ -235,14 +285,19 @@ def _first_xacro(root: Element) -> Element | None:
 
 
 def _inertial(holder: Element, notices: list[Notice]) -> Array | None:
-    """Return the ten parameters in the link's frame: the file gives the inertia in a frame of its own."""
+    """Return the ten parameters in the link's frame.
+
+    The file gives the inertia in a frame of its own.
+    """
     link, element = holder.text("name"), holder.child("inertial")
     if element is None:
         return None
     mass, inertia = element.child("mass"), element.child("inertia")
     if mass is None or inertia is None:
         lacking = "mass" if mass is None else "inertia"
-        raise DescriptionError(f"{element.where}: the <inertial> of link {link!r} has no <{lacking}>; both are needed")
+        raise DescriptionError(
+            f"{element.where}: the <inertial> of link {link!r} has no <{lacking}>; both are needed"
+        )
     own = tensor([inertia.number(entry) for entry in _ENTRIES])
     T = matrix_of(origin_steps(element, f"inertial frame of link {link!r}", notices))
     return from_body(mass.number("value"), T[:3, 3], T[:3, :3] @ own @ T[:3, :3].T)
@@ -254,20 +309,30 @@ def _joint(element: Element, ratios: Mapping[str, float], notices: list[Notice])
     kind = element.text("type")
     if kind in ("floating", "planar"):
         raise DescriptionError(
-            f"{where} is {kind}; only a fixed base and joints with one axis are understood. For a robot on a fixed "
-            "base make it fixed; for a moving base replace it by prismatic and revolute joints in a row"
+            f"{where} is {kind}; only a fixed base and joints with one axis are understood. For a "
+            "robot on a fixed base make it fixed; for a moving base replace it by prismatic and "
+            "revolute joints in a row"
         )
-    require_known([kind], ("revolute", "continuous", "prismatic", "fixed"), f"{where} has the unknown type")
+    require_known(
+        [kind], ("revolute", "continuous", "prismatic", "fixed"), f"{where} has the unknown type"
+    )
     before = origin_steps(element, f"joint {name!r}", notices)
     parent, child = _end(element, "parent", where), _end(element, "child", where)
     if kind == "fixed":
         return LooseJoint(name, element.where, kind, parent, child, before)
     axis = element.child("axis")
     direction = (1.0, 0.0, 0.0) if axis is None else axis.vector("xyz")
-    turn, motion, sign, back = motion_along(kind, direction, (axis or element).where + f": joint {name!r}", notices)
+    turn, motion, sign, back = motion_along(
+        kind, direction, (axis or element).where + f": joint {name!r}", notices
+    )
     mimic, dynamics = element.child("mimic"), element.child("dynamics")
-    friction = {symbol: dynamics.number(key, 0.0) for key, symbol in DYNAMICS.items()} if dynamics else {}
-    about, placed = (name, element.where, kind, parent, child), ((*before, *turn), motion, sign, back)
+    friction = (
+        {symbol: dynamics.number(key, 0.0) for key, symbol in DYNAMICS.items()} if dynamics else {}
+    )
+    about, placed = (
+        (name, element.where, kind, parent, child),
+        ((*before, *turn), motion, sign, back),
+    )
     return LooseJoint(
         *about,
         *placed,
@@ -287,7 +352,10 @@ def _end(joint: Element, tag: str, where: str) -> str:
 
 
 def _limits(joint: Element, name: str, kind: str, notices: list[Notice]) -> Limits:
-    """Return the limits; a speed or effort of 0 (a common placeholder) and a range that is not given are none."""
+    """Return the limits.
+
+    A speed or effort of 0 (a common placeholder) and a range that is not given are none.
+    """
     limit = joint.child("limit")
     if limit is None:
         return Limits()
@@ -295,7 +363,10 @@ def _limits(joint: Element, name: str, kind: str, notices: list[Notice]) -> Limi
     for key in ("velocity", "effort"):
         most[key] = limit.number(key, math.inf)
         if most[key] <= 0:
-            text = f"{limit.where}: joint {name!r} has the {key} limit {most[key]:g}, taken as not given"
+            text = (
+                f"{limit.where}: joint {name!r} has the {key} limit {most[key]:g}, taken as not "
+                "given"
+            )
             notices.append(NO_LIMIT(text, joint=name, limit=key, value=most[key]))
             most[key] = math.inf
     lower, upper = -math.inf, math.inf
@@ -303,13 +374,17 @@ def _limits(joint: Element, name: str, kind: str, notices: list[Notice]) -> Limi
         lower, upper = limit.number("lower", 0.0), limit.number("upper", 0.0)
         if lower > upper:
             raise DescriptionError(
-                f"{limit.where}: joint {name!r} has lower={lower:g} above upper={upper:g}; expected lower <= upper"
+                f"{limit.where}: joint {name!r} has lower={lower:g} above upper={upper:g}; "
+                "expected lower <= upper"
             )
     return Limits(lower, upper, most["velocity"], most["effort"])
 
 
 def _reductions(robot: Element) -> dict[str, float]:
-    """Return {joint: gear ratio} of the transmissions; the reduction stands with the actuator or the joint."""
+    """Return {joint: gear ratio} of the transmissions.
+
+    The reduction stands with the actuator or the joint.
+    """
     ratios: dict[str, float] = {}
     for transmission in robot.children("transmission"):
         joints = [joint.text("name") for joint in transmission.children("joint")]
@@ -319,6 +394,8 @@ def _reductions(robot: Element) -> dict[str, float]:
             continue  # differentials couple several joints in a way URDF does not fix
         ratio = found[0].parse_number(found[0].content(), found[0].content())
         if ratio == 0:
-            raise DescriptionError(f"{found[0].where}: a mechanicalReduction of 0; expected motor turns per joint turn")
+            raise DescriptionError(
+                f"{found[0].where}: a mechanicalReduction of 0; expected motor turns per joint turn"
+            )
         ratios[joints[0]] = ratio
     return ratios

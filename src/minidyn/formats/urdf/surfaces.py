@@ -1,7 +1,8 @@
-"""What a URDF's links look like, as few triangles: meshes (STL, OBJ, COLLADA), boxes, cylinders and spheres.
+"""What a URDF's links look like, as few triangles.
 
-For pictures only: a file that is not there or cannot be read is passed over. Meshes are thinned by clustering: corners
-in the same cell of a grid become one, the grid as fine as the number of triangles allows.
+Meshes (STL, OBJ, COLLADA), boxes, cylinders and spheres. For pictures only: a file that is not
+there or cannot be read is passed over. Meshes are thinned by clustering: corners in the same cell
+of a grid become one, the grid as fine as the number of triangles allows.
 """
 
 from __future__ import annotations
@@ -26,7 +27,15 @@ LARGEST = 64_000_000
 _ROUND = 20  # corners of a circle
 _FINEST, _COARSER = 200.0, 1.25  # cells along the largest side at first; factor from try to try
 _BASE = np.array([1 << 42, 1 << 21, 1])  # three numbers as one
-_BROKEN = (DescriptionError, OSError, ValueError, LookupError, ArithmeticError, MemoryError, RecursionError)
+_BROKEN = (
+    DescriptionError,
+    OSError,
+    ValueError,
+    LookupError,
+    ArithmeticError,
+    MemoryError,
+    RecursionError,
+)
 
 
 Indices = NDArray[np.int_]
@@ -41,7 +50,10 @@ class Surface:
 
 
 def surfaces_of(urdf: Path, most: int) -> dict[str, Surface]:
-    """Return what is seen of each link of a URDF, by name, at most so many triangles together; {}: nothing."""
+    """Return what is seen of each link of a URDF, by name, at most so many triangles together.
+
+    {}: nothing.
+    """
     try:
         root = read_xml(urdf, "robot")
     except _BROKEN:
@@ -55,7 +67,8 @@ def surfaces_of(urdf: Path, most: int) -> dict[str, Surface]:
 
 
 def link_shapes(urdf: Path) -> tuple[dict[str, Array], list[str]]:
-    """Return all corners (k, 3) of each link's shape in its frame, by name, and links of which a part is missing.
+    """Return all corners (k, 3) of each link's shape in its frame, by name, and links of which a
+    part is missing.
 
     The shapes are those for collisions, or what is seen where there are none.
     """
@@ -76,7 +89,9 @@ def link_shapes(urdf: Path) -> tuple[dict[str, Array], list[str]]:
 
 
 def mesh_files(name: str, urdf: Path) -> Iterator[Path]:
-    """Yield where the file of a mesh may be: beside the URDF, or in a package whose folder stands above it."""
+    """Yield where the file of a mesh may be: beside the URDF, or in a package whose folder stands
+    above it.
+    """
     if name.startswith("package://"):
         package, _, rest = name.removeprefix("package://").partition("/")
         for parent in urdf.resolve().parents:
@@ -112,7 +127,9 @@ def _shape(shape: Element, urdf: Path) -> Surface | None:
         return sphere(np.full(3, shape.number("radius")))
     if shape.tag != "mesh":
         return None
-    file = next((file for file in mesh_files(shape.text("filename", ""), urdf) if file.is_file()), None)
+    file = next(
+        (file for file in mesh_files(shape.text("filename", ""), urdf) if file.is_file()), None
+    )
     if file is None or file.stat().st_size > LARGEST:
         return None
     reader = {".stl": _stl, ".obj": _obj, ".dae": _dae}.get(file.suffix.lower())
@@ -157,7 +174,10 @@ def _stacked(points: Array, rings: int, count: int = _ROUND) -> Surface:
     faces = []
     for ring in range(rings - 1):
         low, high = ring * count, (ring + 1) * count
-        faces += [np.stack([low + k, low + after, high + k], 1), np.stack([low + after, high + after, high + k], 1)]
+        faces += [
+            np.stack([low + k, low + after, high + k], 1),
+            np.stack([low + after, high + after, high + k], 1),
+        ]
     last = (rings - 1) * count
     faces.append(np.stack([after, k, np.full(count, rings * count)], 1))
     faces.append(np.stack([last + k, last + after, np.full(count, rings * count + 1)], 1))
@@ -175,7 +195,9 @@ def _stl(path: Path) -> Surface:
         corners = np.ascontiguousarray(rows[:, 12:48]).view("<f4").reshape(-1, 3).astype(float)
     else:
         words = (line.split() for line in data.decode("ascii", "replace").splitlines())
-        corners = np.array([[float(x) for x in line[1:4]] for line in words if line[:1] == ["vertex"]])
+        corners = np.array(
+            [[float(x) for x in line[1:4]] for line in words if line[:1] == ["vertex"]]
+        )
     return Surface(corners.reshape(-1, 3), np.arange(len(corners) // 3 * 3).reshape(-1, 3))
 
 
@@ -229,7 +251,9 @@ def _dae(path: Path) -> Surface:
 def _node_matrix(node: Element) -> Array:
     T = np.eye(4)
     for step in node.children():
-        values = _floats(step) if step.tag in ("matrix", "translate", "rotate", "scale") else np.zeros(0)
+        values = (
+            _floats(step) if step.tag in ("matrix", "translate", "rotate", "scale") else np.zeros(0)
+        )
         one = np.eye(4)
         if step.tag == "matrix":
             one = values.reshape(4, 4)
@@ -240,7 +264,9 @@ def _node_matrix(node: Element) -> Array:
         elif step.tag == "rotate":
             axis, angle = values[:3] / (np.linalg.norm(values[:3]) or 1.0), math.radians(values[3])
             cross = np.cross(np.eye(3), axis).T
-            one[:3, :3] = np.eye(3) + math.sin(angle) * cross + (1 - math.cos(angle)) * cross @ cross
+            one[:3, :3] = (
+                np.eye(3) + math.sin(angle) * cross + (1 - math.cos(angle)) * cross @ cross
+            )
         T = T @ one
     return T
 
@@ -263,14 +289,22 @@ def _dae_parts(mesh: Element) -> Iterator[Surface]:
                 continue
             places = np.array(listed.words.split(), dtype=int).reshape(-1, stride)
             index = places[:, int(vertex.attributes.get("offset", "0"))]
-            sizes = np.full(len(index) // 3, 3) if counts is None else np.array(counts.words.split(), dtype=int)
+            sizes = (
+                np.full(len(index) // 3, 3)
+                if counts is None
+                else np.array(counts.words.split(), dtype=int)
+            )
             yield _checked(_floats(array).reshape(-1, 3), _fans(index, sizes))
 
 
 def _fans(index: Indices, sizes: Indices) -> Indices:
     """Polygons as triangles about their first corners."""
     starts = np.cumsum(sizes) - sizes
-    inner = np.concatenate([np.arange(1, max(size - 1, 1)) for size in sizes]) if len(sizes) else np.zeros(0, dtype=int)
+    inner = (
+        np.concatenate([np.arange(1, max(size - 1, 1)) for size in sizes])
+        if len(sizes)
+        else np.zeros(0, dtype=int)
+    )
     first = np.repeat(starts, np.maximum(sizes - 2, 0))
     return np.stack([index[first], index[first + inner], index[first + inner + 1]], axis=1)
 
@@ -292,12 +326,18 @@ def together(parts: list[Surface]) -> Surface:
     """Return several surfaces as one."""
     offsets = np.cumsum([0, *(len(part.points) for part in parts)])
     points = [np.zeros((0, 3)), *(part.points for part in parts)]
-    triangles = [np.zeros((0, 3), dtype=int), *(part.triangles + start for part, start in zip(parts, offsets))]
+    triangles = [
+        np.zeros((0, 3), dtype=int),
+        *(part.triangles + start for part, start in zip(parts, offsets)),
+    ]
     return Surface(np.concatenate(points), np.concatenate(triangles))
 
 
 def thinned(surfaces: dict[str, Surface], most: int) -> dict[str, Surface]:
-    """Return all surfaces on a grid that leaves at most so many triangles; {} where even a coarse one does not."""
+    """Return all surfaces on a grid that leaves at most so many triangles.
+
+    {} where even a coarse one does not.
+    """
     if not surfaces:
         return {}
     size = max(float(np.ptp(one.points, axis=0).max()) for one in surfaces.values())
@@ -312,10 +352,14 @@ def thinned(surfaces: dict[str, Surface], most: int) -> dict[str, Surface]:
 
 def _clustered(surface: Surface, cell: float) -> Surface:
     """Corners in the same cell of a grid become one, their mean; triangles without area go."""
-    cells = np.floor((surface.points - surface.points.min(axis=0, initial=0.0)) / cell).astype(np.int64)
+    cells = np.floor((surface.points - surface.points.min(axis=0, initial=0.0)) / cell).astype(
+        np.int64
+    )
     _, member = np.unique(cells @ _BASE, return_inverse=True)
     count = np.bincount(member)
-    points = np.stack([np.bincount(member, weights=column) / count for column in surface.points.T], axis=1)
+    points = np.stack(
+        [np.bincount(member, weights=column) / count for column in surface.points.T], axis=1
+    )
     triangles = member[surface.triangles]
     a, b, c = triangles.T
     triangles = triangles[(a != b) & (b != c) & (c != a)]

@@ -1,9 +1,11 @@
-"""Parameters back into an existing URDF: inertial numbers change (friction, too, where asked), all else stays as it is.
+"""Parameters back into an existing URDF.
 
-A moving body may be several links that fixed joints hold together, while a robot knows only their sum. One link of
-the body carries the change: the moving joint's own link if it has an <inertial>, else the first merged link that has
-one, else the joint's own link gets one. The others keep their numbers and the carrier gets the rest; where that rest is
-not a body (a negative mass, say), the carrier gets all and the others are set to zero.
+Inertial numbers change (friction, too, where asked), all else stays as it is. A moving body may be
+several links that fixed joints hold together, while a robot knows only their sum. One link of the
+body carries the change: the moving joint's own link if it has an <inertial>, else the first merged
+link that has one, else the joint's own link gets one. The others keep their numbers and the carrier
+gets the rest; where that rest is not a body (a negative mass, say), the carrier gets all and the
+others are set to zero.
 """
 
 from __future__ import annotations
@@ -20,7 +22,14 @@ from minidyn.files import write_atomically
 from minidyn.formats.load import as_robot
 from minidyn.formats.side_file import close, read_with_side_file, side_path, write_with_side_file
 from minidyn.formats.urdf.read import DYNAMICS, read_parts, read_urdf
-from minidyn.formats.xml_file import Edit, Element, XmlText, element_text, numbers_text, origin_steps
+from minidyn.formats.xml_file import (
+    Edit,
+    Element,
+    XmlText,
+    element_text,
+    numbers_text,
+    origin_steps,
+)
 from minidyn.model.geometry import matrix_of
 from minidyn.model.parameters import realizability, to_body, transform
 from minidyn.model.robot import Robot
@@ -38,17 +47,19 @@ def update_urdf(
 ) -> None:
     """Write the robot's inertial parameters into the text of a URDF file.
 
-    Links whose parameters did not change, and those with unknown ones, keep their text. Loads that the file does not
-    have are left out. The frame in which a link's inertia is written stays the one the file has. Meshes that stand
-    beside the file are named as seen from where the result goes.
+    Links whose parameters did not change, and those with unknown ones, keep their text. Loads that
+    the file does not have are left out. The frame in which a link's inertia is written stays the
+    one the file has. Meshes that stand beside the file are named as seen from where the result
+    goes.
 
     Args:
-        robot: Parameters, for a robot that was read from this file (its links and frames must be the file's); or the
-            name or path of one.
+        robot: Parameters, for a robot that was read from this file (its links and frames must be
+            the file's); or the name or path of one.
         source: The existing URDF.
         path: Where the result goes; may be `source` itself.
-        drives: Also write viscous and Coulomb friction into `<dynamics>`, and what URDF cannot say (rotor inertia,
-            offset and further friction, coupling) into a file NAME.minidyn.toml beside it, which `md.load` finds.
+        drives: Also write viscous and Coulomb friction into `<dynamics>`, and what URDF cannot say
+            (rotor inertia, offset and further friction, coupling) into a file NAME.minidyn.toml
+            beside it, which `md.load` finds.
 
     Raises:
         DescriptionError: The file is another robot's, or parameters that URDF cannot hold.
@@ -91,7 +102,10 @@ def inertial_numbers(ten: Array) -> tuple[float, Array, Array] | None:
 
 
 def inertial_attributes(ten: Array, axes: Array | None = None) -> dict[str, dict[str, str]] | None:
-    """Return {element in an <inertial>: its attributes}, in axes (3, 3) of the link; None where it cannot hold them."""
+    """Return {element in an <inertial>: its attributes}, in axes (3, 3) of the link.
+
+    None where it cannot hold them.
+    """
     numbers = inertial_numbers(ten)
     if numbers is None:
         return None
@@ -100,42 +114,56 @@ def inertial_attributes(ten: Array, axes: Array | None = None) -> dict[str, dict
     return {
         "origin": {"xyz": numbers_text(com), "rpy": "0 0 0"},
         "mass": {"value": numbers_text([mass])},
-        "inertia": {f"i{'xyz'[i]}{'xyz'[j]}": numbers_text([tensor[i, j]]) for i in range(3) for j in range(i, 3)},
+        "inertia": {
+            f"i{'xyz'[i]}{'xyz'[j]}": numbers_text([tensor[i, j]])
+            for i in range(3)
+            for j in range(i, 3)
+        },
     }
 
 
 def changed_links(
     robot: Robot, old: Robot, own: Mapping[str, Array | None], source: Path, *, every: bool = False
 ) -> Iterator[tuple[str, Array]]:
-    """Yield (link, its ten parameters in its own frame) for the links of a file whose text must change.
+    """Yield (link, its ten parameters in its own frame) for the links of a file whose text must
+    change.
 
-    `old` is the robot that the file gives, `own` what it gives each link, those that fixed joints hold included. Links
-    with unknown parameters stay as they are; with `every` also those that did not change are yielded.
+    `old` is the robot that the file gives, `own` what it gives each link, those that fixed joints
+    hold included. Links with unknown parameters stay as they are; with `every` also those that did
+    not change are yielded.
     """
     for index, name in enumerate(robot.link_names):
         if name not in old.link_names and robot.joints[index].kind == "fixed":
             continue
         if name not in old.link_names:
             raise DescriptionError(
-                f"{source}: has no moving link {name!r} (robot {robot.name!r}){near_names(name, old.link_names)}"
+                f"{source}: has no moving link {name!r} (robot "
+                f"{robot.name!r}){near_names(name, old.link_names)}"
             )
         position = old.link_names.index(name)
         mine, theirs = robot.joints[index], old.joints[position]
         parents = [
-            made.link_names[joint.parent] if joint.parent >= 0 else "" for made, joint in ((robot, mine), (old, theirs))
+            made.link_names[joint.parent] if joint.parent >= 0 else ""
+            for made, joint in ((robot, mine), (old, theirs))
         ]
         if parents[0] != parents[1] or np.abs(mine.placement - theirs.placement).max() > _FRAME:
             raise DescriptionError(
-                f"{source}: the frame of link {name!r} is not the one of robot {robot.name!r}; parameters can only be "
-                "written into the file the robot was loaded from"
+                f"{source}: the frame of link {name!r} is not the one of robot {robot.name!r}; "
+                "parameters can only be written into the file the robot was loaded from"
             )
         new = robot.parameters[robot.layout.links[index]]
-        if not np.isnan(new).any() and (every or not close(old.parameters[old.layout.links[position]], new, _SAME)):
+        if not np.isnan(new).any() and (
+            every or not close(old.parameters[old.layout.links[position]], new, _SAME)
+        ):
             yield from _shares(new, old, position, own)
 
 
-def _shares(total: Array, robot: Robot, index: int, own: Mapping[str, Array | None]) -> list[tuple[str, Array]]:
-    """Return (link, its ten parameters in its own frame) for the links of a body whose text must change."""
+def _shares(
+    total: Array, robot: Robot, index: int, own: Mapping[str, Array | None]
+) -> list[tuple[str, Array]]:
+    """Return (link, its ten parameters in its own frame) for the links of a body whose text must
+    change.
+    """
     name = robot.link_names[index]
     merged = [
         (frame.name, frame.placement, own[frame.name])
@@ -160,7 +188,8 @@ def _link_edits(text: XmlText, link: Element, ten: Array) -> list[Edit]:
     parts = inertial_attributes(ten, matrix_of(steps)[:3, :3])
     if parts is None:
         raise DescriptionError(
-            f"{link.where}: link {link.text('name')!r} has mass 0 with first moments, which a URDF cannot hold"
+            f"{link.where}: link {link.text('name')!r} has mass 0 with first moments, which a "
+            "URDF cannot hold"
         )
     if inertial is None:
         inner = [(2, element_text(tag, attributes)) for tag, attributes in parts.items()]
@@ -171,12 +200,21 @@ def _link_edits(text: XmlText, link: Element, ten: Array) -> list[Edit]:
         edits.append(text.changed(there["origin"], {"xyz": parts["origin"]["xyz"]}))
     elif parts["origin"]["xyz"] != "0 0 0":
         mass = there["mass"]
-        edits.append(Edit(mass.start, mass.start, element_text("origin", parts["origin"]) + text.new_line(mass)))
+        edits.append(
+            Edit(
+                mass.start,
+                mass.start,
+                element_text("origin", parts["origin"]) + text.new_line(mass),
+            )
+        )
     return edits
 
 
 def _dynamics_edits(text: XmlText, robot: Robot) -> Iterator[Edit]:
-    """Yield the changes that give joints their friction; terms that URDF has no words for are left to the side file."""
+    """Yield the changes that give joints their friction.
+
+    Terms that URDF has no words for are left to the side file.
+    """
     tags = {tag.text("name"): tag for tag in text.root.children("joint")}
     for index, joint in enumerate(robot.joints):
         tag = tags.get(joint.name)

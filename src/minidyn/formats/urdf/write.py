@@ -1,7 +1,8 @@
-"""Robots to URDF: a file any reader of URDF understands, and from which minidyn gets the same robot back.
+"""Robots to URDF: a file any reader of URDF understands, and from which minidyn gets the same robot
+back.
 
-Link frames stand at their joints, links that fixed joints had merged come back as links without inertia, and what URDF
-cannot hold goes into a side file (see :mod:`minidyn.formats.side_file`).
+Link frames stand at their joints, links that fixed joints had merged come back as links without
+inertia, and what URDF cannot hold goes into a side file (see :mod:`minidyn.formats.side_file`).
 """
 
 from __future__ import annotations
@@ -39,17 +40,25 @@ def _check_names(robot: Robot) -> None:
     for kind, names in (("link", links), ("joint", [joint.name for joint in robot.joints])):
         for index, name in enumerate(names):
             if not name:
-                raise DescriptionError(f"robot {robot.name!r}: a {kind} without a name cannot be written to URDF")
+                raise DescriptionError(
+                    f"robot {robot.name!r}: a {kind} without a name cannot be written to URDF"
+                )
             if "${" in name or "$(" in name:
-                raise DescriptionError(f"{kind} {name!r}: URDF tools take this as an expression of xacro; rename it")
+                raise DescriptionError(
+                    f"{kind} {name!r}: URDF tools take this as an expression of xacro; rename it"
+                )
             if name in names[:index]:
-                raise DescriptionError(f"two links or frames are called {name!r}; URDF needs different names")
+                raise DescriptionError(
+                    f"two links or frames are called {name!r}; URDF needs different names"
+                )
 
 
 def _tree(robot: Robot) -> etree._Element:
     root = etree.Element("robot", name=robot.name)
     links = {robot.base_name, *robot.link_names, *(frame.name for frame in robot.frames)}
-    joints = {joint.name for joint in robot.joints}  # fixed joints and helper links get names that are not taken
+    joints = {
+        joint.name for joint in robot.joints
+    }  # fixed joints and helper links get names that are not taken
 
     def fixed(name: str, parent: str, child: str, steps: Steps) -> None:
         _ends(etree.SubElement(root, "joint", name=name, type="fixed"), parent, child, steps)
@@ -70,7 +79,8 @@ def _tree(robot: Robot) -> etree._Element:
         if joint.kind == "fixed":
             fixed(joint.name, parent, link, joint.before)
         elif joint.turns and any(not step.is_turn for step in joint.after):
-            # an axis that does not pass through the link's origin takes a helper link and a fixed joint
+            # an axis that does not pass through the link's origin takes a helper link and a fixed
+            # joint
             helper = new_name(link + "_axis", links)
             etree.SubElement(root, "link", name=helper)
             _moving(root, robot, index, parent, helper, ())
@@ -79,14 +89,21 @@ def _tree(robot: Robot) -> etree._Element:
             _moving(root, robot, index, parent, link, joint.after)
     for frame in robot.frames:
         etree.SubElement(root, "link", name=frame.name)
-        fixed(new_name(frame.name + "_fixed", joints), robot.link_name(frame.link), frame.name, frame.steps)
+        fixed(
+            new_name(frame.name + "_fixed", joints),
+            robot.link_name(frame.link),
+            frame.name,
+            frame.steps,
+        )
     for joint in robot.joints:
         if joint.drive.gear_ratio != 1.0:
             _transmission(root, joint)
     return root
 
 
-def _moving(root: etree._Element, robot: Robot, index: int, parent: str, child: str, after: Steps) -> None:
+def _moving(
+    root: etree._Element, robot: Robot, index: int, parent: str, child: str, after: Steps
+) -> None:
     joint = robot.joints[index]
     element = etree.SubElement(root, "joint", name=joint.name, type=joint.kind)
     _ends(element, parent, child, (*joint.before, *after))
@@ -96,18 +113,26 @@ def _moving(root: etree._Element, robot: Robot, index: int, parent: str, child: 
     if follows and len(follows.terms) == 1 and not follows.passive:
         leader, ratio = follows.terms[0]
         etree.SubElement(
-            element, "mimic", joint=leader, multiplier=numbers_text([ratio]), offset=numbers_text([follows.offset])
+            element,
+            "mimic",
+            joint=leader,
+            multiplier=numbers_text([ratio]),
+            offset=numbers_text([follows.offset]),
         )
     terms = robot.drive_terms(index)
     given = {key: terms.get(symbol, 0.0) for key, symbol in DYNAMICS.items()}
     given = {key: value if math.isfinite(value) else 0.0 for key, value in given.items()}
     if any(given.values()):
-        etree.SubElement(element, "dynamics", {key: numbers_text([value]) for key, value in given.items()})
+        etree.SubElement(
+            element, "dynamics", {key: numbers_text([value]) for key, value in given.items()}
+        )
 
 
 def _ends(element: etree._Element, parent: str, child: str, steps: Steps) -> None:
     T = matrix_of(steps)
-    etree.SubElement(element, "origin", xyz=numbers_text(T[:3, 3]), rpy=numbers_text(rpy_of(T[:3, :3])))
+    etree.SubElement(
+        element, "origin", xyz=numbers_text(T[:3, 3]), rpy=numbers_text(rpy_of(T[:3, :3]))
+    )
     etree.SubElement(element, "parent", link=parent)
     etree.SubElement(element, "child", link=child)
 
@@ -118,7 +143,10 @@ def _limit(element: etree._Element, joint: Joint) -> None:
         return
     given = {"effort": min(limits.effort, UNLIMITED), "velocity": min(limits.velocity, UNLIMITED)}
     if joint.kind != "continuous":
-        given = {"lower": max(limits.lower, -UNLIMITED), "upper": min(limits.upper, UNLIMITED)} | given
+        given = {
+            "lower": max(limits.lower, -UNLIMITED),
+            "upper": min(limits.upper, UNLIMITED),
+        } | given
     etree.SubElement(element, "limit", {key: numbers_text([value]) for key, value in given.items()})
 
 

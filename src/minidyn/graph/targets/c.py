@@ -1,7 +1,8 @@
-"""C99 source of a recorded function: one header and one source file, for controllers and microcontrollers.
+"""C99 source of a recorded function.
 
-The code is straight line, allocates nothing and needs only math.h. All inputs are read before the first
-result is written, so that arrays may overlap. What a user named passes through :mod:`minidyn.text`.
+One header and one source file, for controllers and microcontrollers. The code is straight line,
+allocates nothing and needs only math.h. All inputs are read before the first result is written, so
+that arrays may overlap. What a user named passes through :mod:`minidyn.text`.
 """
 
 from __future__ import annotations
@@ -11,17 +12,33 @@ from collections.abc import Iterable
 from minidyn.graph.function import Function, safe_identifier
 from minidyn.graph.targets.text import Names, comment_lines, printed_parts, statements
 
+FINITE = """
+/* Whether a number is finite, by its bits: also with -ffast-math. */
+static int {name}_finite(double value)
+{{
+    uint64_t bits;
+    char has_64_bits[sizeof(double) == sizeof(bits) ? 1 : -1]; /* double must have 64 bits */
+    (void)has_64_bits;
+    memcpy(&bits, &value, sizeof(bits));
+    return (bits & 0x7ff0000000000000u) != 0x7ff0000000000000u;
+}}
+"""
+"""Test of a number by its bits; code with it includes stdint.h and string.h."""
+
 
 def c_name(function: Function, prefix: str = "") -> str:
     """Return the name of the C function, which is also the name its two files must have."""
     return Names.of(function, prefix).function
 
 
-def c_source(function: Function, *, prefix: str = "", comments: Iterable[object] = ()) -> tuple[str, str]:
-    """Return the texts of NAME.h and NAME.c, NAME being :func:`c_name`, which define one C99 function.
+def c_source(
+    function: Function, *, prefix: str = "", comments: Iterable[object] = ()
+) -> tuple[str, str]:
+    """Return the texts of NAME.h and NAME.c, NAME being :func:`c_name`, which define one C99
+    function.
 
-    It takes one array per argument and then one per result, row-major; a scalar result is an array of one. The `prefix`
-    of its name and the `comments` at the head of both files are made safe.
+    It takes one array per argument and then one per result, row-major; a scalar result is an array
+    of one. The `prefix` of its name and the `comments` at the head of both files are made safe.
     """
     head = "/*\n" + "".join(f" * {line}\n" for line in comment_lines(function, comments)) + " */\n"
     parts = printed_parts(function, prefix)
@@ -61,7 +78,8 @@ def _source(parts: list[tuple[Function, Names]]) -> str:
     if any(step.op == "sign" for step in parts[-1][0].tape):
         lines.append(
             f"static double {sign}(double x)\n{{\n"
-            "    return x > 0.0 ? 1.0 : (x < 0.0 ? -1.0 : x); /* zero and NaN return themselves */\n}\n"
+            "    return x > 0.0 ? 1.0 : (x < 0.0 ? -1.0 : x); /* zero and NaN return themselves "
+            "*/\n}\n"
         )
     printed = parts if len(parts) == 1 else parts[:-1]
     texts = [_definition(function, each, sign) for function, each in printed]
@@ -97,7 +115,12 @@ def _definition(function: Function, names: Names, sign: str) -> str:
     lines += [f"    (void){name};" for name in unused]
     calls = {"sin": "sin", "cos": "cos", "sqrt": "sqrt", "atan2": "atan2", "sign": sign}
     body, results = statements(
-        function, names, read="{0}[{1}]", assign="    const double {0} = {1};", calls=calls, number=_number
+        function,
+        names,
+        read="{0}[{1}]",
+        assign="    const double {0} = {1};",
+        calls=calls,
+        number=_number,
     )
     lines += body
     for name, texts in zip(names.outputs, results):
@@ -106,5 +129,8 @@ def _definition(function: Function, names: Names, sign: str) -> str:
 
 
 def _number(value: float) -> str:
-    """Return a constant so that reading it gives the same bits; NaN and infinity by their C99 names."""
+    """Return a constant so that reading it gives the same bits.
+
+    NaN and infinity by their C99 names.
+    """
     return "NAN" if value != value else repr(value).replace("inf", "INFINITY")

@@ -1,8 +1,8 @@
 """Recorded functions that PyTorch and JAX differentiate.
 
-PyTorch: the function and its gradient are two compiled programs; the gradient is recorded in reverse mode by
-:func:`minidyn.graph.derivative.vjp`. JAX: the steps of the program are traced by JAX itself, so that `jit`, `grad` and
-`vmap` see through them.
+PyTorch: the function and its gradient are two compiled programs; the gradient is recorded in
+reverse mode by :func:`minidyn.graph.derivative.vjp`. JAX: the steps of the program are traced by
+JAX itself, so that `jit`, `grad` and `vmap` see through them.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ Run = Callable[..., Any]
 """A compiled function of tensors."""
 
 
-def torch_function(function: Function, compiled: Callable[[Function], Run], rows: bool = True) -> Callable[..., Any]:
+def torch_function(
+    function: Function, compiled: Callable[[Function], Run], rows: bool = True
+) -> Callable[..., Any]:
     """Return a function of PyTorch tensors with gradients with respect to all of them.
 
-    `compiled` makes a function of tensors from a recorded one; `rows` says that the axes of a sample come last. First
-    derivatives only. Tensors that are one sample for all get the sum of the gradients of all samples.
+    `compiled` makes a function of tensors from a recorded one; `rows` says that the axes of a
+    sample come last. First derivatives only. Tensors that are one sample for all get the sum of the
+    gradients of all samples.
     """
     import torch
 
@@ -67,7 +70,9 @@ def torch_function(function: Function, compiled: Callable[[Function], Run], rows
             given = [flat(weight, result.shape) for weight, result in zip(weights, results)]
             found = gradient(tuple(arguments[k].name for k in wanted))(*saved, *given)
             each = iter(found if isinstance(found, tuple) else (found,))
-            return tuple(whole(next(each), saved[k]) if k in wanted else None for k in range(len(saved)))
+            return tuple(
+                whole(next(each), saved[k]) if k in wanted else None for k in range(len(saved))
+            )
 
         @staticmethod
         def vmap(info: Any, in_dims: Sequence[int | None], *tensors: Any) -> tuple[Any, Any]:
@@ -92,13 +97,22 @@ def torch_function(function: Function, compiled: Callable[[Function], Run], rows
 
 
 def jax_function(function: Function) -> Callable[..., Any]:
-    """Return a function of JAX arrays (..., size) whose steps JAX traces; it computes in their precision."""
+    """Return a function of JAX arrays (..., size) whose steps JAX traces.
+
+    It computes in their precision.
+    """
     import jax.numpy as jnp
 
-    table = ARITHMETIC | {op: getattr(jnp, op) for op in ("sqrt", "sin", "cos", "sign")} | {"atan2": jnp.arctan2}
+    table = (
+        ARITHMETIC
+        | {op: getattr(jnp, op) for op in ("sqrt", "sin", "cos", "sign")}
+        | {"atan2": jnp.arctan2}
+    )
 
     def call(*inputs: Any) -> Any:
-        arrays = [jnp.asarray(array, dtype=jnp.result_type(jnp.asarray(array), 1.0)) for array in inputs]
+        arrays = [
+            jnp.asarray(array, dtype=jnp.result_type(jnp.asarray(array), 1.0)) for array in inputs
+        ]
         batch = batch_shape(function, [array.shape for array in arrays])
         columns = [[array[..., k] for k in range(array.shape[-1])] for array in arrays]
         found = []
@@ -119,6 +133,10 @@ def on_processor(function: Function) -> Callable[..., Any]:
 
     def call(*tensors: Any) -> Any:
         found = native(*[tensor.detach().numpy() for tensor in tensors])
-        return tuple(map(torch.as_tensor, found)) if isinstance(found, tuple) else torch.as_tensor(found)
+        return (
+            tuple(map(torch.as_tensor, found))
+            if isinstance(found, tuple)
+            else torch.as_tensor(found)
+        )
 
     return call

@@ -1,14 +1,15 @@
 """Proof that a model is physically consistent: the numbers that must be positive, each named.
 
-Friction takes power out of every motion, though not each of its terms does. Terms that stay bounded at every speed
-(Stribeck's, the knees of the curve) may be negative beside Coulomb friction, as
-long as all of them together oppose the motion at every speed: friction that rises out of a crawl is a negative Stribeck
-term, one that saturates sharply the difference of two knees. Terms that grow with the speed may not, or friction would
-drive the joint at speeds that no log has shown.
+Friction takes power out of every motion, though not each of its terms does. Terms that stay bounded
+at every speed (Stribeck's, the knees of the curve) may be negative beside Coulomb friction, as long
+as all of them together oppose the motion at every speed: friction that rises out of a crawl is a
+negative Stribeck term, one that saturates sharply the difference of two knees. Terms that grow with
+the speed may not, or friction would drive the joint at speeds that no log has shown.
 
-A fit knows numbers that must be positive, as many as there are terms. For the terms of such a group they are: Coulomb
-friction itself, and the friction of the group at a crawl, at the highest speeds, and between. What the friction is at
-all other speeds is looked at afterwards (`least_friction`), and a joint that fails has terms of one sign instead.
+A fit knows numbers that must be positive, as many as there are terms. For the terms of such a group
+they are: Coulomb friction itself, and the friction of the group at a crawl, at the highest speeds,
+and between. What the friction is at all other speeds is looked at afterwards (`least_friction`),
+and a joint that fails has terms of one sign instead.
 """
 
 from __future__ import annotations
@@ -27,30 +28,45 @@ from minidyn.base.numeric.samples import random_states, units_of
 from minidyn.dynamics.drives import Shapes, rotor_inertia_matrix
 from minidyn.dynamics.functions import inertia_matrix
 from minidyn.errors import ShapeError, UnknownParameters
-from minidyn.model.drives import BOUNDED, BY_SYMBOL, COULOMB, CURVE_SPEEDS, NON_NEGATIVE, STRIBECK_SPEED, Motion
+from minidyn.model.drives import (
+    BOUNDED,
+    BY_SYMBOL,
+    COULOMB,
+    CURVE_SPEEDS,
+    NON_NEGATIVE,
+    STRIBECK_SPEED,
+    Motion,
+)
 from minidyn.model.parameters import Layout, to_pseudo_inertia
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, act
+from minidyn.notices import Notice, error
 from minidyn.text import markdown_cell
 
 _SAMPLES = 100
-_COSTLY = 0.05  # torque error, relative to the torque, that consistency may add before a notice asks why
-_COSTLY_RESIDUAL = 0.1  # growth of the residual's root mean square, likewise; both, since 10 % of little is less
+_COSTLY = (
+    0.05  # torque error, relative to the torque, that consistency may add before a notice asks why
+)
+_COSTLY_RESIDUAL = (
+    0.1  # growth of the residual's root mean square, likewise; both, since 10 % of little is less
+)
 
-COSTS = act(
+COSTS = error(
     "consistency.costs",
     "A physically consistent model fits the data clearly worse than least squares.",
-    "Data and physics disagree. Check signs and units of torques and positions, gear ratios, and whether the model "
-    "lacks a term (friction, springs, cables).",
+    "Data and physics disagree. Check signs and units of torques and positions, gear ratios, and "
+    "whether the model lacks a term (friction, springs, cables).",
 )
-NOT_CERTIFIED = act(
+NOT_CERTIFIED = error(
     "consistency.not_certified",
     "The certificate of the result has a number that is not positive.",
     "Do not put this model into a simulator before this is resolved.",
 )
 
 _SPEEDS = np.concatenate([[1e-9], np.geomspace(1e-5, 1e4, 1801), [1e9]])
-"""Speeds, rad/s or m/s, between which terms hardly change; before the first and after the last none does."""
+"""Speeds, rad/s or m/s, between which terms hardly change.
+
+Before the first and after the last none does.
+"""
 
 _MIDDLE = int(np.argmin(np.abs(_SPEEDS - np.sqrt(CURVE_SPEEDS[0] * CURVE_SPEEDS[1]))))
 """Between the knees of the curve."""
@@ -62,18 +78,21 @@ class Certificate:
 
     Attributes:
         links: Names of the links.
-        eigenvalues: Smallest eigenvalue of each link's pseudo-inertia (links,), lengths measured by the body's own
-            radius of gyration and masses by its own: 1/3 for a ball, 0 for a sheet or rod, negative for no body.
-        drives: Names of the rotor inertias and friction terms that cannot be negative, or of sums of friction terms.
+        eigenvalues: Smallest eigenvalue of each link's pseudo-inertia (links,), lengths measured by
+            the body's own radius of gyration and masses by its own: 1/3 for a ball, 0 for a sheet
+            or rod, negative for no body.
+        drives: Names of the rotor inertias and friction terms that cannot be negative, or of sums
+            of friction terms.
         drive_values: Their values, SI units; of a sum, the least over all speeds.
-        inertia_matrix: Smallest eigenvalue of the inertia matrix with rotors, scaled to a unit diagonal, over sampled
-            positions in the joint range; 0 where a joint moves no mass.
-        pseudo_inertias: Smallest eigenvalue of each link's pseudo-inertia as it stands (links,), SI units (kg, kg m,
-            kg m² together): what an LMI bounds from below.
-        everywhere: Whether the inertia matrix is proved positive definite at every position, not only at the samples:
-            kinetic energy is a sum over links that are real bodies and rotors that are not negative.
-        bound: A number that no eigenvalue of the inertia matrix falls below at any position, SI units: what the rotors
-            alone give; 0 where they give none; NaN where nothing is proved.
+        inertia_matrix: Smallest eigenvalue of the inertia matrix with rotors, scaled to a unit
+            diagonal, over sampled positions in the joint range; 0 where a joint moves no mass.
+        pseudo_inertias: Smallest eigenvalue of each link's pseudo-inertia as it stands (links,), SI
+            units (kg, kg m, kg m² together): what an LMI bounds from below.
+        everywhere: Whether the inertia matrix is proved positive definite at every position, not
+            only at the samples: kinetic energy is a sum over links that are real bodies and rotors
+            that are not negative.
+        bound: A number that no eigenvalue of the inertia matrix falls below at any position, SI
+            units: what the rotors alone give; 0 where they give none; NaN where nothing is proved.
         samples: Number of positions.
         total_mass: Of all moving links, kg.
         prior_mass: The same of the robot as it was before; NaN where unknown.
@@ -93,8 +112,15 @@ class Certificate:
 
     @property
     def consistent(self) -> bool:
-        """Every link strictly consistent, no drive term negative, inertia matrix positive definite."""
-        return bool(np.all(self.eigenvalues > 0) and np.all(self.drive_values >= 0) and self.inertia_matrix > 0)
+        """Every link strictly consistent.
+
+        No drive term negative, inertia matrix positive definite.
+        """
+        return bool(
+            np.all(self.eigenvalues > 0)
+            and np.all(self.drive_values >= 0)
+            and self.inertia_matrix > 0
+        )
 
     @property
     def smallest(self) -> float:
@@ -108,27 +134,46 @@ class Certificate:
             for name, value in zip(self.links, self.eigenvalues)
             if not value > 0
         ]
-        found += [f"{name} = {value:.3g} < 0" for name, value in zip(self.drives, self.drive_values) if not value >= 0]
+        found += [
+            f"{name} = {value:.3g} < 0"
+            for name, value in zip(self.drives, self.drive_values)
+            if not value >= 0
+        ]
         if not self.inertia_matrix > 0:
             found.append(f"inertia matrix: smallest scaled eigenvalue {self.inertia_matrix:.3g}")
         return tuple(found)
 
     @property
     def statement(self) -> str:
-        """What is known of the inertia matrix, in words: proved for every position, or only sampled."""
-        sampled = f"smallest scaled eigenvalue {self.inertia_matrix:.3g} at {self.samples} positions"
+        """What is known of the inertia matrix, in words.
+
+        Proved for every position, or only sampled.
+        """
+        sampled = (
+            f"smallest scaled eigenvalue {self.inertia_matrix:.3g} at {self.samples} positions"
+        )
         if not self.everywhere:
             return f"{sampled}; not proved between them"
         bound = f", no eigenvalue below {self.bound:.3g}" if self.bound > 0 else ""
-        return f"positive definite at every position (all links are bodies, no rotor negative){bound}; {sampled}"
+        return (
+            "positive definite at every position (all links are bodies, no rotor "
+            f"negative){bound}; {sampled}"
+        )
 
     def table(self) -> str:
-        """Return a Markdown table of what must be positive, and what is known of inertia matrix and mass."""
+        """Return a Markdown table of what must be positive, and what is known of inertia matrix and
+        mass.
+        """
         lines = ["| must be positive | value | without units |", "|---|---:|---:|"]
         for name, value, scaled in zip(self.links, self.pseudo_inertias, self.eigenvalues):
             shown = markdown_cell(name)
-            lines.append(f"| smallest eigenvalue of the pseudo-inertia of {shown} | {value:.4g} | {scaled:.4g} |")
-        lines += [f"| {name} | {value:.4g} | |" for name, value in zip(self.drives, self.drive_values)]
+            lines.append(
+                f"| smallest eigenvalue of the pseudo-inertia of {shown} | {value:.4g} | "
+                f"{scaled:.4g} |"
+            )
+        lines += [
+            f"| {name} | {value:.4g} | |" for name, value in zip(self.drives, self.drive_values)
+        ]
         lines += ["", f"inertia matrix: {self.statement}", f"total mass: {self.mass_statement}"]
         return "\n".join(lines)
 
@@ -165,10 +210,15 @@ class Certificate:
 
     def __repr__(self) -> str:
         word = "consistent" if self.consistent else "not consistent"
-        return f"Certificate({word}: links >= {self.smallest:.3g}, inertia matrix >= {self.inertia_matrix:.3g})"
+        return (
+            f"Certificate({word}: links >= {self.smallest:.3g}, inertia matrix >= "
+            f"{self.inertia_matrix:.3g})"
+        )
 
 
-def certify(robot: Robot, phi: ArrayLike | None = None, *, prior: ArrayLike | None = None) -> Certificate:
+def certify(
+    robot: Robot, phi: ArrayLike | None = None, *, prior: ArrayLike | None = None
+) -> Certificate:
     """Return the certificate of standard parameters (p,); None: the robot's own.
 
     Args:
@@ -186,10 +236,14 @@ def certify(robot: Robot, phi: ArrayLike | None = None, *, prior: ArrayLike | No
     unknown = [name for name, value in zip(layout.names, values) if not np.isfinite(value)]
     if unknown:
         shown = ", ".join(unknown[:8]) + (" ..." if len(unknown) > 8 else "")
-        raise UnknownParameters(f"no certificate for robot {robot.name!r}: unknown parameters {shown}")
+        raise UnknownParameters(
+            f"no certificate for robot {robot.name!r}: unknown parameters {shown}"
+        )
     eigenvalues = np.array([_smallest(values[part]) for part in layout.links])
     names, drive_values = drive_numbers(robot, values)
-    pseudo = np.array([np.linalg.eigvalsh(to_pseudo_inertia(values[part]))[0] for part in layout.links])
+    pseudo = np.array(
+        [np.linalg.eigvalsh(to_pseudo_inertia(values[part]))[0] for part in layout.links]
+    )
     for array in (eigenvalues, drive_values, pseudo):
         array.setflags(write=False)
     everywhere = bool(np.all(pseudo > 0) and np.all(eigenvalues > 0) and np.all(drive_values >= 0))
@@ -197,20 +251,36 @@ def certify(robot: Robot, phi: ArrayLike | None = None, *, prior: ArrayLike | No
     bound = _rotor_bound(robot, values) if everywhere else math.nan
     mass, before = _mass_of(layout, values), _mass_of(layout, prior)
     return Certificate(
-        robot.link_names, eigenvalues, names, drive_values, smallest, pseudo, everywhere, bound, _SAMPLES, mass, before
+        robot.link_names,
+        eigenvalues,
+        names,
+        drive_values,
+        smallest,
+        pseudo,
+        everywhere,
+        bound,
+        _SAMPLES,
+        mass,
+        before,
     )
 
 
 def proved(
     robot: Robot, base: BaseMap, R: Array, z: Array, phi: Array, rss: float | None
 ) -> tuple[Array, float, float, Certificate, list[Notice]]:
-    """Return beta, misfit, least misfit of any beta, the certificate of parameters (p,), and notices on both."""
+    """Return beta, misfit, least misfit of any beta, the certificate of parameters (p,), and
+    notices on both.
+    """
     beta, (best, *_) = base.matrix @ phi, np.linalg.lstsq(R, z, rcond=None)
     misfit = float(np.sum((R @ beta - z) ** 2))
     before = min(float(np.sum((R @ best - z) ** 2)), misfit)
     certificate, notices = certify(robot, phi), list[Notice]()
     if reasons := certificate.reasons():
-        notices.append(NOT_CERTIFIED("the result could not be certified: " + "; ".join(reasons), reasons=list(reasons)))
+        notices.append(
+            NOT_CERTIFIED(
+                "the result could not be certified: " + "; ".join(reasons), reasons=list(reasons)
+            )
+        )
     notices += _cost(misfit - before, float(z @ z), rss, base.rank)
     phi.setflags(write=False)
     beta.setflags(write=False)
@@ -218,9 +288,15 @@ def proved(
 
 
 def _cost(increase: float, size: float, rss: float | None, rank: int) -> list[Notice]:
-    """Return a notice where consistency costs much: beside the torque and, where known, beside the residual."""
+    """Return a notice where consistency costs much.
+
+    Beside the torque and, where known, beside the residual.
+    """
     added = math.sqrt(increase / size) if size > 0 else 0.0
-    text = f"consistency costs {100 * added:.3g} % of fit (torque error that it adds, relative to the torque)"
+    text = (
+        f"consistency costs {100 * added:.3g} % of fit (torque error that it adds, relative to "
+        "the torque)"
+    )
     costly = added > _COSTLY and increase > 4 * rank
     data = {"share": added}
     if rss is not None and rss > 0:
@@ -240,7 +316,9 @@ def is_consistent(robot: Robot) -> bool:
 
 
 def _smallest(phi: Array) -> float:
-    """Return the smallest eigenvalue about the centre of mass, or about the origin where there is no such centre."""
+    """Return the smallest eigenvalue about the centre of mass, or about the origin where there is
+    no such centre.
+    """
     P = to_pseudo_inertia(phi)
     mass = P[3, 3]
     if mass > 0:
@@ -253,7 +331,10 @@ def _smallest(phi: Array) -> float:
 
 
 def _inertia_matrix(robot: Robot, phi: Array) -> float:
-    """Return the smallest scaled eigenvalue over positions within the limits; without them a turn or ±2 lengths."""
+    """Return the smallest scaled eigenvalue over positions within the limits.
+
+    Without them a turn or ±2 lengths.
+    """
     rng = np.random.default_rng(0)
     q = random_states(robot, units_of(robot), _SAMPLES, rng).q
     if not (robot.implicit_loops or robot.formulas):
@@ -270,9 +351,10 @@ def _inertia_matrix(robot: Robot, phi: Array) -> float:
 
 
 def _rotor_bound(robot: Robot, phi: Array) -> float:
-    """Return the smallest eigenvalue of what rotors alone add to the inertia matrix; 0 where joints follow others.
+    """Return the smallest eigenvalue of what rotors alone add to the inertia matrix.
 
-    M(q) = links(q) + rotors, and links(q) is positive semidefinite, so that this is a bound at every position.
+    0 where joints follow others. M(q) = links(q) + rotors, and links(q) is positive semidefinite,
+    so that this is a bound at every position.
     """
     if robot.loops or any(joint.follows for joint in robot.joints):
         return 0.0
@@ -293,21 +375,28 @@ class Group:
     """Bounded friction terms of one drive."""
 
     joint: int  # its index
-    columns: NDArray[np.intp]  # places of its terms among the standard parameters (k,), Coulomb friction first
+    columns: NDArray[
+        np.intp
+    ]  # places of its terms among the standard parameters (k,), Coulomb friction first
     basis: Array  # (k, k): times their values, the numbers that must be positive, N m or N
-    shapes: Array  # (speeds, k): the terms at _SPEEDS for values of 1, over Coulomb friction; monotonous between
+    # (speeds, k): the terms at _SPEEDS for values of 1, over Coulomb friction; monotonous between
+    shapes: Array
 
     def least_friction(self, phi: Array) -> float:
-        """Return what the group's friction does not fall below at any speed, N m or N: a bound, and nearly reached.
+        """Return what the group's friction does not fall below at any speed, N m or N.
 
-        Over Coulomb friction of 1, that is: where that is smoothed about reversals, so is the group.
+        A bound, and nearly reached. Over Coulomb friction of 1, that is: where that is smoothed
+        about reversals, so is the group.
         """
         parts = self.shapes * phi[self.columns]
         return float(np.minimum(parts[:-1], parts[1:]).sum(axis=1).min())
 
 
 def groups(robot: Robot, plain: Collection[int] = ()) -> list[Group]:
-    """Return the bounded terms of each drive that has others beside Coulomb friction; but for plain joints."""
+    """Return the bounded terms of each drive that has others beside Coulomb friction.
+
+    But for plain joints.
+    """
     found, still = [], np.zeros(len(_SPEEDS))
     for joint, columns in enumerate(robot.layout.drives):
         own = [column for column in columns if column.symbol in (COULOMB, *BOUNDED)]
@@ -315,7 +404,10 @@ def groups(robot: Robot, plain: Collection[int] = ()) -> list[Group]:
             continue
         drive = robot.joints[joint].drive
         shapes, fall = Shapes(robot, []), drive.stribeck_speed or STRIBECK_SPEED
-        motions = [Motion(column.symbol, joint, _SPEEDS, _SPEEDS, still, still, fall, shapes) for column in own]
+        motions = [
+            Motion(column.symbol, joint, _SPEEDS, _SPEEDS, still, still, fall, shapes)
+            for column in own
+        ]
         terms = [BY_SYMBOL[column.symbol].value for column in own]
         values = [term(motion) for term, motion in zip(terms, motions) if term is not None]
         over = np.stack(values, axis=1) / values[0][:, None]
@@ -324,14 +416,17 @@ def groups(robot: Robot, plain: Collection[int] = ()) -> list[Group]:
             Q = np.linalg.qr(rows.T)[0]
             says = np.linalg.norm(most - most @ Q @ Q.T, axis=1)
             rows = np.vstack([rows, most[np.argmax(says)]])
-        found.append(Group(joint, np.array([column.index for column in own], dtype=np.intp), rows, over))
+        found.append(
+            Group(joint, np.array([column.index for column in own], dtype=np.intp), rows, over)
+        )
     return found
 
 
 def drive_numbers(robot: Robot, phi: Array) -> tuple[tuple[str, ...], Array]:
-    """Return names and values of what must not be negative in drives: parameters, and least frictions of groups.
+    """Return names and values of what must not be negative in drives.
 
-    A group stands for its terms but Coulomb friction where one of them is negative.
+    Parameters, and least frictions of groups. A group stands for its terms but Coulomb friction
+    where one of them is negative.
     """
     sums = {
         group.columns[1]: (group, group.least_friction(phi))

@@ -1,9 +1,11 @@
-"""The whitened problem by primal-dual steps: how a fit that ends at the boundary of consistent bodies is found in few.
+"""The whitened problem by primal-dual steps.
 
-Newton's steps on a barrier crawl towards an active boundary: each can at most halve the distance. Here every body Y has
-a multiplier Z beside it, with Z Y = κ at the minimum, and both move (Nesterov-Todd scaling: one G with
-Gᵀ Z G = G⁻¹ Y G⁻ᵀ = diag(d)). A first trial step says how far the products may fall at once and what it leaves out to
-second order (Mehrotra); the true step follows from the same factorisation. Plain Newton steps prove the minimum.
+How a fit that ends at the boundary of consistent bodies is found in few. Newton's steps on a
+barrier crawl towards an active boundary: each can at most halve the distance. Here every body Y has
+a multiplier Z beside it, with Z Y = κ at the minimum, and both move (Nesterov-Todd scaling: one G
+with Gᵀ Z G = G⁻¹ Y G⁻ᵀ = diag(d)). A first trial step says how far the products may fall at once
+and what it leaves out to second order (Mehrotra); the true step follows from the same
+factorisation. Plain Newton steps prove the minimum.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, covariance_root, of_roots
 from minidyn.identification.consistency.whitened import (
     Whitened,
     congruence,
@@ -30,12 +32,25 @@ from minidyn.identification.consistency.whitened import (
 _STAY = 0.95  # share of the way to the boundary that a step may go
 _NEAR = 0.1  # from here on Newton's steps converge by themselves
 _INWARDS = 0.1  # of the way to the prior
-_WARM, _COLD, _FADE = 12, 80, 40  # most steps from a similar problem's solution, from the prior, and of each fading
+_WARM, _COLD, _FADE = (
+    12,
+    80,
+    40,
+)  # most steps from a similar problem's solution, from the prior, and of each fading
 _LEAST = 1e-10  # entropy over misfit: less is lost in rounding where no body can have the data
-_FADING = (1e-2, 1e-4, 1e-6, 1e-8, _LEAST)  # the same, one after the other, where a direct way is too long
+_FADING = (
+    1e-2,
+    1e-4,
+    1e-6,
+    1e-8,
+    _LEAST,
+)  # the same, one after the other, where a direct way is too long
 _NEWTON, _ROUNDS = 60, 30
-_OFF = 1.0  # noise variances: the entropy that holds a fit off the border where its spread is looked at
-_FLATTEST = 0.1  # curvature of a geodesic distance, over that of the entropy, where it has less or bends the other way
+# noise variances: the entropy that holds a fit off the border where its spread is looked at
+_OFF = 1.0
+# curvature of a geodesic distance, over that of the entropy, where it has less or bends the other
+# way
+_FLATTEST = 0.1
 _EYE, _HALF = np.eye(4), 0.5 * np.eye(10)
 _PLACES = np.triu_indices(4)
 
@@ -66,9 +81,10 @@ class Solved:
 def solve(problem: Whitened, start: Pair | None = None, tolerance: float = 1e-10) -> Solved:
     """Return the minima.
 
-    A start at another part of the boundary can hold the steps up: then the prior is the start. A geodesic distance is
-    replaced by the entropic one at first, and where Newton's steps then crawl along the boundary by the entropy that
-    has the same slope and bends more. The tolerance is that of the objective, in noise variances.
+    A start at another part of the boundary can hold the steps up: then the prior is the start. A
+    geodesic distance is replaced by the entropic one at first, and where Newton's steps then crawl
+    along the boundary by the entropy that has the same slope and bends more. The tolerance is that
+    of the objective, in noise variances.
     """
     if problem.geodesic is None:
         return _entropic(problem, start, tolerance)
@@ -89,7 +105,9 @@ def solve(problem: Whitened, start: Pair | None = None, tolerance: float = 1e-10
 def _entropic(problem: Whitened, start: Pair | None, tolerance: float) -> Solved:
     x, steps, todo = problem.start.copy(), 0, np.arange(len(problem.t))
     ways = ((_at_prior(problem), _COLD, (_LEAST,)), (_at_prior(problem), _FADE, _FADING))
-    for begin, limit, fading in ways if start is None else ((_inwards(problem, start), _WARM, (_LEAST,)), *ways):
+    for begin, limit, fading in (
+        ways if start is None else ((_inwards(problem, start), _WARM, (_LEAST,)), *ways)
+    ):
         part, pair = problem.cases(todo), begin.cases(todo)
         for least in fading:
             pair, more, left = _followed(part, pair, limit, least)
@@ -102,11 +120,17 @@ def _entropic(problem: Whitened, start: Pair | None, tolerance: float) -> Solved
     x, more, converged = _newton(problem, x, tolerance, _NEWTON)
     inverse = np.linalg.inv(np.linalg.cholesky(problem.bodies_of(x)))
     Z = np.sqrt(problem.kappa)[..., None, None] * np.swapaxes(inverse, -1, -2)
-    return Solved(x, Pair(x, Z, problem.kappa_positive / x[:, problem.positive]), steps + more, converged)
+    return Solved(
+        x, Pair(x, Z, problem.kappa_positive / x[:, problem.positive]), steps + more, converged
+    )
 
 
-def _followed(problem: Whitened, pair: Pair, limit: int, least: float) -> tuple[Pair, int, NDArray[np.intp]]:
-    """Return the pair after at most so many steps, their number, and the cases that are not near the minimum yet."""
+def _followed(
+    problem: Whitened, pair: Pair, limit: int, least: float
+) -> tuple[Pair, int, NDArray[np.intp]]:
+    """Return the pair after at most so many steps, their number, and the cases that are not near
+    the minimum yet.
+    """
     x, Z, s = pair.x.copy(), pair.Z.copy(), pair.s.copy()
     todo, part = np.arange(len(x)), problem
     steps = 0
@@ -130,7 +154,9 @@ def _eased(problem: Whitened, x: Array, least: float) -> Whitened:
     misfit = np.sum(((problem.D @ x[..., None])[..., 0] - problem.t) ** 2, axis=-1, keepdims=True)
     if not np.any(least * misfit > problem.kappa.min(initial=np.inf)):
         return problem
-    kappa, scalars = (np.maximum(own, least * misfit) for own in (problem.kappa, problem.kappa_positive))
+    kappa, scalars = (
+        np.maximum(own, least * misfit) for own in (problem.kappa, problem.kappa_positive)
+    )
     return replace(problem, kappa=kappa, kappa_positive=scalars)
 
 
@@ -138,29 +164,43 @@ def _at_prior(problem: Whitened) -> Pair:
     """Return the prior, with multipliers that balance the pull of the data on it."""
     residual = (problem.D @ problem.start[..., None])[..., 0] - problem.t
     strength = np.maximum(np.sum(residual**2, axis=-1, keepdims=True), 1.0)
-    kappa, scalar = np.maximum(problem.kappa, strength), np.maximum(problem.kappa_positive, 1e-2 * strength)
+    kappa, scalar = (
+        np.maximum(problem.kappa, strength),
+        np.maximum(problem.kappa_positive, 1e-2 * strength),
+    )
     root = np.swapaxes(np.linalg.inv(np.linalg.cholesky(problem.bodies)), -1, -2)
-    return Pair(problem.start, np.sqrt(kappa)[..., None, None] * root, scalar / problem.start[:, problem.positive])
+    return Pair(
+        problem.start,
+        np.sqrt(kappa)[..., None, None] * root,
+        scalar / problem.start[:, problem.positive],
+    )
 
 
 def _inwards(problem: Whitened, pair: Pair) -> Pair:
-    """Return a pair a little towards the prior, off the boundary that the next minimum may not touch."""
+    """Return a pair a little towards the prior, off the boundary that the next minimum may not
+    touch.
+    """
     x = pair.x + _INWARDS * (problem.start - pair.x)
     Y, u = problem.bodies_of(x), x[:, problem.positive]
     Z = pair.Z @ np.swapaxes(pair.Z, -1, -2)
     product = np.einsum("clij,clji->cl", Y, Z) / 4
     Z = Z + np.maximum(_INWARDS * product, problem.kappa)[..., None, None] * np.linalg.inv(Y)
-    return Pair(x, np.linalg.cholesky(Z), pair.s + np.maximum(_INWARDS * u * pair.s, problem.kappa_positive) / u)
+    return Pair(
+        x,
+        np.linalg.cholesky(Z),
+        pair.s + np.maximum(_INWARDS * u * pair.s, problem.kappa_positive) / u,
+    )
 
 
 def _factored(
     problem: Whitened, turn: Array, diagonal: Array, more: Array | None = None
 ) -> Callable[[Array, Array], Array]:
-    """Return (rho, g) -> -(DᵀD + B)⁻¹ (Dᵀ rho + g), B the curvature of all but the data, of drives a diagonal (c, m).
+    """Return (rho, g) -> -(DᵀD + B)⁻¹ (Dᵀ rho + g), B the curvature of all but the data, of drives
+    a diagonal (c, m).
 
-    The entropies of a link are ½‖v‖² for y = turnᵀ v, turn (c, l, 10, 10); `more` (c, l, 10, 10) bends it further. In
-    coordinates in which B is the identity neither a precise datum nor a body at the boundary costs the others their
-    digits.
+    The entropies of a link are ½‖v‖² for y = turnᵀ v, turn (c, l, 10, 10); `more` (c, l, 10, 10)
+    bends it further. In coordinates in which B is the identity neither a precise datum nor a body
+    at the boundary costs the others their digits.
     """
     c, links = turn.shape[:2]
     n = 10 * links
@@ -187,7 +227,9 @@ def _factored(
 
 
 def _pull(problem: Whitened, x: Array) -> tuple[Array, Array]:
-    """Return the data's residual (c, k) and half the slope (c, p) of all that is not data, but for the logarithms."""
+    """Return the data's residual (c, k) and half the slope (c, p) of all that is not data, but for
+    the logarithms.
+    """
     n, off = problem.inertial, x - problem.centre
     g = np.empty_like(x)
     S = 0.5 * tens(problem.kappa[..., None, None] * problem.S)
@@ -198,7 +240,10 @@ def _pull(problem: Whitened, x: Array) -> tuple[Array, Array]:
 
 
 def _step(problem: Whitened, pair: Pair) -> tuple[Pair, Array]:
-    """Return the next pair, and how far the last one was (c,): step over size, and product Z Y over κ."""
+    """Return the next pair, and how far the last one was (c,).
+
+    Step over size, and product Z Y over κ.
+    """
     x, s, n, c = pair.x, pair.s, problem.inertial, len(pair.x)
     kappa, scalar, u = problem.kappa, problem.kappa_positive, x[:, problem.positive]
     L = np.linalg.cholesky(problem.bodies_of(x))
@@ -215,7 +260,9 @@ def _step(problem: Whitened, pair: Pair) -> tuple[Pair, Array]:
     scale = root[..., :, None] * root[..., None, :]
 
     def move(wanted: Array, product: Array) -> tuple[Array, ...]:
-        """Return changes dx, dY, dZ, du, ds for sums Y + Z and products s u, and steps that keep x, Z and s inside."""
+        """Return changes dx, dY, dZ, du, ds for sums Y + Z and products s u, and steps that keep x,
+        Z and s inside.
+        """
         g = pull.copy()
         g[:, :n] -= 0.5 * tens(across @ wanted @ inverse).reshape(c, n)
         g[:, problem.positive] -= 0.5 * product / u
@@ -228,7 +275,9 @@ def _step(problem: Whitened, pair: Pair) -> tuple[Pair, Array]:
         return dx, dY, dZ, du, ds, _reach(forward), _reach(of_Z), _reach(ds / s)
 
     now, product = np.mean(d**2, axis=-1), u * s
-    _, dY, dZ, du, ds, forward, back, back_s = move((kappa[..., None] / d)[..., None] * _EYE, scalar)
+    _, dY, dZ, du, ds, forward, back, back_s = move(
+        (kappa[..., None] / d)[..., None] * _EYE, scalar
+    )
     together = np.minimum(back.min(axis=-1, initial=1.0), back_s.min(axis=-1, initial=1.0))
     first, second = forward[:, None, None, None], together[:, None, None, None]
     trial = np.einsum("clij,clji->cl", D + first * dY, D + second * dZ) / 4
@@ -240,7 +289,9 @@ def _step(problem: Whitened, pair: Pair) -> tuple[Pair, Array]:
     fall = (np.minimum(left, before) / np.maximum(before, 1e-300))[:, None] ** 2
     target, target_s = np.maximum(kappa, fall * now), np.maximum(scalar, fall * product)
     bent = first * second * (dY @ dZ + dZ @ dY) / (d[..., :, None] + d[..., None, :])
-    limit = 0.5 * target / d.max(axis=-1) / np.maximum(np.abs(bent).sum(axis=-1).max(axis=-1), 1e-300)
+    limit = (
+        0.5 * target / d.max(axis=-1) / np.maximum(np.abs(bent).sum(axis=-1).max(axis=-1), 1e-300)
+    )
     bent = np.minimum(limit, 1.0)[..., None, None] * bent
     bent_s = np.clip((forward * together)[:, None] * du * ds, -target_s, 0.5 * target_s)
     dx, dY, dZ, du, ds, forward, back, back_s = move(
@@ -262,7 +313,9 @@ def _reach(shares: Array) -> Array:
 
 
 def _newton(problem: Whitened, x: Array, tolerance: float, limit: int) -> tuple[Array, int, bool]:
-    """Return (x, steps, whether all cases converged) by damped Newton steps from points strictly inside."""
+    """Return (x, steps, whether all cases converged) by damped Newton steps from points strictly
+    inside.
+    """
     n, value = problem.inertial, objective(problem, x)
     for step in range(1, limit + 1):
         u = x[:, problem.positive]
@@ -277,8 +330,12 @@ def _newton(problem: Whitened, x: Array, tolerance: float, limit: int) -> tuple[
             slope = slope + of_geodesic
         g[:, :n] += 0.5 * tens(slope).reshape(len(x), n)
         g[:, problem.positive] -= 0.5 * problem.kappa_positive / u
-        dx = _factored(problem, congruence(L) / np.sqrt(problem.kappa)[..., None, None], diagonal, bend)(rho, g)
-        decrease = -np.sum((problem.D @ dx[..., None])[..., 0] * rho, axis=-1) - np.sum(dx * g, axis=-1)
+        dx = _factored(
+            problem, congruence(L) / np.sqrt(problem.kappa)[..., None, None], diagonal, bend
+        )(rho, g)
+        decrease = -np.sum((problem.D @ dx[..., None])[..., 0] * rho, axis=-1) - np.sum(
+            dx * g, axis=-1
+        )
         done = decrease <= tolerance * np.maximum(1.0, 1e-3 * np.abs(value))
         length = np.ones(len(x))
         for _ in range(60):
@@ -298,25 +355,39 @@ def _newton(problem: Whitened, x: Array, tolerance: float, limit: int) -> tuple[
 
 
 def spread(
-    plain: Whitened, problem: Whitened, found: Solved, A: Array, score: Array, shared: Array, errors: Array
+    plain: Whitened,
+    problem: Whitened,
+    found: Solved,
+    A: Array,
+    score: Array,
+    own_score: Array,
+    errors: Array,
 ) -> tuple[Array, Array]:
-    """Return the covariance (b, b) of A x, x the minimum of the one case, mean squares of its error; and the log's own.
+    """Return the covariance (b, b) of A x, x the minimum of the one case, mean squares of its
+    error; and the log's own.
 
-    Noise of the data moves the slope at x with the covariance `score` (p, p), of which `shared` (p, p) is the same in
-    other logs; bodies of the prior, which `plain` is without, are off by `errors` (l + 1,), squares of parts of their
-    own size, those of rotors last. With H all curvature at x, B that of the prior and S the spread of its bodies,
+    Noise of the data moves the slope at x with a covariance whose root is `score` (p, k); that of
+    `own_score` (p, k) is not the same in other logs. Bodies of the prior, which `plain` is without,
+    are off by `errors` (l + 1,), squares of parts of their own size, those of rotors last. With H
+    all curvature at x, B that of the prior and S the spread of its bodies,
 
-        cov x = H⁻¹ (score + B S B + all other curvature) H⁻¹,
+        cov x = H⁻¹ (score scoreᵀ + B S B + all other curvature) H⁻¹,
 
-    and H⁻¹ (score - shared) H⁻¹ is what another log, fitted alike, has of its own.
+    and with `own_score` alone it is what another log, fitted alike, has of its own. Each is a sum
+    of squares of roots, so that rounding makes no variance negative.
 
-    At the border of consistent bodies a fit has no slope to speak of, and the truth may lie inside: curvature is taken
-    where a logarithm of one noise variance holds x off the border, and the way there is added. For one unknown that
-    must be positive this is the mean square of a truncated normal distribution.
+    At the border of consistent bodies a fit has no slope to speak of, and the truth may lie inside:
+    curvature is taken where a logarithm of one noise variance holds x off the border, and the way
+    there is added. For one unknown that must be positive this is the mean square of a truncated
+    normal distribution.
     """
     kappa = np.maximum(problem.kappa, _OFF)
-    S = (problem.kappa / kappa)[..., None, None] * problem.S  # off the border, but not nearer to the prior
-    eased = replace(problem, kappa=kappa, S=S, kappa_positive=np.maximum(problem.kappa_positive, _OFF))
+    S = (problem.kappa / kappa)[
+        ..., None, None
+    ] * problem.S  # off the border, but not nearer to the prior
+    eased = replace(
+        problem, kappa=kappa, S=S, kappa_positive=np.maximum(problem.kappa_positive, _OFF)
+    )
     off = solve(eased, found.pair, tolerance=1e-6).x
     B, firm = _curvature(eased, off), _curvature(problem, off) - _curvature(plain, off)
     pull = B - firm
@@ -330,16 +401,22 @@ def spread(
     scale = 1.0 / np.sqrt(np.diag(H))
     response = scale[:, None] * np.linalg.solve(scale[:, None] * H * scale, scale[:, None] * A.T)
     way = A @ (off - found.x)[0]
-    own = response.T @ (score - shared) @ response
-    return np.asarray(response.T @ (score + pull) @ response + np.outer(way, way)), np.asarray(own)
+    of_noise, of_log, of_prior = (
+        response.T @ root for root in (score, own_score, covariance_root(pull))
+    )
+    return of_roots(of_noise, of_prior, way[:, None]), of_roots(of_log)
 
 
-def spread_of_mean(part: float, variance: float, of_other: float, own: Array, other: Array) -> Array:
-    """Return the covariance (b, b) of a mean of two estimates at its largest: how their errors go together is unknown.
+def spread_of_mean(
+    part: float, variance: float, of_other: float, own: Array, other: Array
+) -> Array:
+    """Return the covariance (b, b) of a mean of two estimates at its largest.
 
-    One has the part and its covariance `own`, the other the rest; the variances are of torques that both predict. For
-    any t > 0, (1 + t) part² own + (1 + 1 / t) (1 - part)² other is not less than the covariance of the mean; t is such
-    that the torque's variance is that of errors which are alike. What is infinite counts as nothing in the other.
+    How their errors go together is unknown. One has the part and its covariance `own`, the other
+    the rest; the variances are of torques that both predict. For any t > 0, (1 + t) part² own +
+    (1 + 1 / t) (1 - part)² other is not less than the covariance of the mean; t is such that the
+    torque's variance is that of errors which are alike. What is infinite counts as nothing in the
+    other.
     """
     roots = np.sqrt(variance), np.sqrt(of_other)
     size = part * roots[0] + (1.0 - part) * roots[1]
@@ -348,7 +425,10 @@ def spread_of_mean(part: float, variance: float, of_other: float, own: Array, ot
 
 
 def _curvature(problem: Whitened, x: Array) -> Array:
-    """Return half the curvature (p, p) of all that is not data, in the one case: the precision that it adds."""
+    """Return half the curvature (p, p) of all that is not data, in the one case.
+
+    The precision that it adds.
+    """
     n = problem.inertial
     C = congruence(np.linalg.inv(np.linalg.cholesky(problem.bodies_of(x))))
     own = problem.Q + 0.5 * problem.kappa[..., None, None] * (C @ np.swapaxes(C, -1, -2))
@@ -358,12 +438,17 @@ def _curvature(problem: Whitened, x: Array) -> Array:
     for link, block in enumerate(own[0]):
         found[10 * link : 10 * link + 10, 10 * link : 10 * link + 10] = block
     found[range(n, len(found)), range(n, len(found))] = problem.q[0]
-    found[problem.positive, problem.positive] += (0.5 * problem.kappa_positive / x[:, problem.positive] ** 2)[0]
+    found[problem.positive, problem.positive] += (
+        0.5 * problem.kappa_positive / x[:, problem.positive] ** 2
+    )[0]
     return found
 
 
 def _geodesic(problem: Whitened, x: Array) -> tuple[Array, Array]:
-    """Return slope (c, l, 4, 4) and half the curvature (c, l, 10, 10) of the geodesic distances; never concave."""
+    """Return slope (c, l, 4, 4) and half the curvature (c, l, 10, 10) of the geodesic distances.
+
+    Never concave.
+    """
     values, turn = relative(problem, x)
     logs, weight = np.log(values), np.asarray(problem.geodesic)[..., None, None]
     slope = weight * (np.swapaxes(turn, -1, -2) * (logs / values)[..., None, :]) @ turn

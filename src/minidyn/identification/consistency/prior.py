@@ -1,8 +1,9 @@
 """The prior: a body for every link before any data, and how far another body is from it.
 
-Where data are silent something must still be chosen: a link's mass that no torque depends on, or the share of a rotor
-in the inertia about the first axis. The choice is the body nearest to the prior one: the given one, or, without one,
-a body drawn from the geometry (between the joints it carries) whose mass follows from the data as a whole.
+Where data are silent something must still be chosen: a link's mass that no torque depends on, or
+the share of a rotor in the inertia about the first axis. The choice is the body nearest to the
+prior one: the given one, or, without one, a body drawn from the geometry (between the joints it
+carries) whose mass follows from the data as a whole.
 """
 
 from __future__ import annotations
@@ -25,27 +26,40 @@ from minidyn.identification.rows.base_rows import steady_regressor
 from minidyn.model.drives import INERTIAS, NON_NEGATIVE, ROTOR, TERMS
 from minidyn.model.parameters import from_pseudo_inertia, realizability, to_pseudo_inertia
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, look
+from minidyn.notices import Notice, info
 
 Prior: TypeAlias = Robot | ArrayLike | str | os.PathLike[str] | bool | None
-"""A robot with prior values, its name or path; standard parameters (p,); None: the robot's own; False: none."""
+"""A robot with prior values, its name or path; standard parameters (p,); None: the robot's own.
+
+False: none.
+"""
 
 Seen: TypeAlias = tuple[Array, Array]
-"""Root mean squares of each joint's torque (n,), N m or N, and speed (n,), rad/s or m/s, that the data come from."""
+"""Root mean squares of each joint's torque (n,), N m or N, and speed (n,), rad/s or m/s, that the
+data come from.
+"""
 
-INCONSISTENT = look(
+INCONSISTENT = info(
     "prior.inconsistent",
-    "The prior of a link cannot belong to any rigid body; the nearest body that can exist was used.",
-    "The values the robot came with cannot belong to any rigid body, a frequent fault of data sheets and drawings. Ask "
-    "the source of {link} for better ones if they matter.",
+    "The prior of a link cannot belong to any rigid body; the nearest body that can exist was "
+    "used.",
+    "The values the robot came with cannot belong to any rigid body, a frequent fault of data "
+    "sheets and drawings. Ask the source of {link} for better ones if they matter.",
 )
 
-_TAPER = 0.75  # arms become lighter towards the tip: the mass of a link against the one that carries it
+_TAPER = (
+    0.75  # arms become lighter towards the tip: the mass of a link against the one that carries it
+)
 _THICKNESS = 0.5  # radius of a default body over the robot's length scale
-_DENSITY = 150.0  # kg/m³ of cubes of the length scale: light and heavy arms lie within a factor of two
+_DENSITY = (
+    150.0  # kg/m³ of cubes of the length scale: light and heavy arms lie within a factor of two
+)
 _SEEN = 3.0  # standard deviations above which a link is seen in the data
 _POSITIONS = 40  # at which the torque of the prior bodies is looked at
-_STATES, _FAST = 150, 0.4  # where a model is to hold, and speeds there: of L / T, about 2 rad/s for an arm
+_STATES, _FAST = (
+    150,
+    0.4,
+)  # where a model is to hold, and speeds there: of L / T, about 2 rad/s for an arm
 _ACCELERATION = 0.2  # of L / T², about 5 rad/s² for an arm: what joints are speeded up with
 _FRICTION = 0.5  # share of that torque which is much for friction
 _FAINT = 0.02  # pull of drive terms: ten units off cost one noise variance
@@ -54,12 +68,18 @@ _CRAWL = 0.05  # of L / T, about 0.25 rad/s for an arm: joints that move less cr
 _PART = 0.25  # of a joint's range, about a radian: a length like L for slides
 _GUESSED = 0.03  # of the weight, for links that are unknown among known ones
 _SMALLEST_DRIVE = 0.2  # torque of the weakest drive against the strongest
-_SMALLEST_ROTOR = 0.01  # what is much for the smallest rotor against the inertia that the first joints move
-_SMALLEST = 1e-3  # eigenvalues of a prior body, in the metric of the default one, are raised to this
+_SMALLEST_ROTOR = (
+    0.01  # what is much for the smallest rotor against the inertia that the first joints move
+)
+_SMALLEST = (
+    1e-3  # eigenvalues of a prior body, in the metric of the default one, are raised to this
+)
 _MASSLESS = 0.01  # of the mass that its size suggests beside the heaviest of the others
 _POINT = 1e-3  # of the mean square size that the geometry suggests: a point, not a link
 _ZERO = 1e-9  # m
-_LOADED = frozenset(term.symbol for term in TERMS.values() if term.kind == "load")  # no unit: shares of a load
+_LOADED = frozenset(
+    term.symbol for term in TERMS.values() if term.kind == "load"
+)  # no unit: shares of a load
 
 
 def as_prior(prior: Prior) -> Prior:
@@ -68,9 +88,10 @@ def as_prior(prior: Prior) -> Prior:
 
 
 def prior_parameters(robot: Robot, prior: Prior, owners: Sequence[Robot] = ()) -> Array | None:
-    """Return the prior's standard parameters (p,) of a robot, NaN where unknown; None where there is none.
+    """Return the prior's standard parameters (p,) of a robot, NaN where unknown.
 
-    An array may also hold the parameters of one of `owners`: the robot with other drive terms.
+    None where there is none. An array may also hold the parameters of one of `owners`: the robot
+    with other drive terms.
     """
     source = as_prior(prior)
     if source is False:
@@ -79,11 +100,14 @@ def prior_parameters(robot: Robot, prior: Prior, owners: Sequence[Robot] = ()) -
     if source is None or source is True:
         values = robot.parameters
     elif isinstance(source, Robot):
+        if robot.locked_joints and set(robot.locked_joints) <= set(source.joint_names):
+            source = source.locked(robot.locked_joints)
         mine, theirs = ([joint.name for joint in one.joints] for one in (robot, source))
         if mine != theirs:
             raise MinidynError(
-                f"prior: {source.name}: its joints ({', '.join(theirs[:8])}) are not those of robot {robot.name!r} "
-                f"({', '.join(mine[:8])}); a prior is the same robot with prior values"
+                f"prior: {source.name}: its joints ({', '.join(theirs[:8])}) are not those of "
+                f"robot {robot.name!r} ({', '.join(mine[:8])}); a prior is the same robot with "
+                "prior values"
             )
         values = _carried(source.parameters, source, robot)
     else:
@@ -91,13 +115,17 @@ def prior_parameters(robot: Robot, prior: Prior, owners: Sequence[Robot] = ()) -
         if values.shape != robot.parameters.shape:
             owner = next((one for one in owners if one.parameters.shape == values.shape), None)
             if owner is None:
-                raise MinidynError(f"prior: expected {len(robot.parameters)} parameters, got shape {values.shape}")
+                raise MinidynError(
+                    f"prior: expected {len(robot.parameters)} parameters, got shape {values.shape}"
+                )
             values = _carried(values, owner, robot)
     return None if np.isnan(values).all() else values
 
 
 def _carried(values: Array, before: Robot, after: Robot) -> Array:
-    """Return parameters of one robot in the order of another that has other drive terms, NaN where they lack."""
+    """Return parameters of one robot in the order of another that has other drive terms, NaN where
+    they lack.
+    """
     known = dict(zip(before.parameter_names, values))
     return np.array([known.get(name, np.nan) for name in after.parameter_names])
 
@@ -106,47 +134,56 @@ def knows_a_body(robot: Robot, known: Array | None) -> bool:
     """Say whether a prior knows all ten parameters of at least one link."""
     if known is None:
         return False
-    return any(np.isfinite(known[part]).all() and np.any(known[part]) for part in robot.layout.links)
+    return any(
+        np.isfinite(known[part]).all() and np.any(known[part]) for part in robot.layout.links
+    )
 
 
 @dataclass(frozen=True)
 class Centre:
     """The prior parameters and the scales in which distances from them are measured."""
 
-    phi: Array  # standard parameters (p,): every link strictly realizable; 0 for drive terms without a prior
-    # upper triangular U (links, 4, 4) with U Uᵀ the pseudo-inertia of a stout body of the same mass and centre as the
-    # prior one, in whose metric faint pulls are measured: a slim prior, if wrong, must not bite
+    # standard parameters (p,): every link strictly realizable; 0 for drive terms without a prior
+    phi: Array
+    # upper triangular U (links, 4, 4) with U Uᵀ the pseudo-inertia of a stout body of the same mass
+    # and centre as the prior one, in whose metric faint pulls are measured: a slim prior, if wrong,
+    # must not bite
     factors: Array
     scales: Array  # size (p,) of one unit of each drive term; of no meaning for inertial columns
-    faint: Array  # pull (p,) of each drive term to its prior value: one unit off costs half of it, in noise variances
+    # pull (p,) of each drive term to its prior value: one unit off costs half of it, in noise
+    # variances
+    faint: Array
     known_links: NDArray[np.bool_]  # which links have a prior that was given (links,)
     known_drives: NDArray[np.bool_]  # which drive terms have a positive prior that was given (p,)
     notices: tuple[Notice, ...]  # what was changed or left out
 
 
 def entropic_distance(phi: ArrayLike, prior: ArrayLike) -> Array:
-    """Return the log-det Bregman divergence tr(P₀⁻¹P) - log det(P₀⁻¹P) - 4 of bodies (..., 10) from prior ones.
+    """Return the log-det Bregman divergence tr(P₀⁻¹P) - log det(P₀⁻¹P) - 4 of bodies (..., 10) from
+    prior ones.
 
-    It does not depend on frames or units, is convex in phi, and is infinite for bodies that cannot exist: the relative
-    entropy of the Gaussian mass distributions, up to a factor.
+    It does not depend on frames or units, is convex in phi, and is infinite for bodies that cannot
+    exist: the relative entropy of the Gaussian mass distributions, up to a factor.
     """
     return _of_eigenvalues(phi, prior, lambda values: values - np.log(values) - 1.0)
 
 
 def euclidean_distance(phi: ArrayLike, prior: ArrayLike) -> Array:
-    """Return ½ ‖P₀^-½ P P₀^-½ - 1‖² of bodies (..., 10) from prior ones: the entropic one to second order.
+    """Return ½ ‖P₀^-½ P P₀^-½ - 1‖² of bodies (..., 10) from prior ones.
 
-    The metric is the prior body's own, so that a gram of a finger counts like a kilogram of a shoulder.
+    The entropic one to second order. The metric is the prior body's own, so that a gram of a finger
+    counts like a kilogram of a shoulder.
     """
     return np.asarray(0.5 * ((_as_prior_sees(phi, prior) - np.eye(4)) ** 2).sum(axis=(-2, -1)))
 
 
 def geodesic_distance(phi: ArrayLike, prior: ArrayLike) -> Array:
-    """Return ½ ‖log P₀^-½ P P₀^-½‖² of bodies (..., 10) from prior ones; infinite for inconsistent bodies.
+    """Return ½ ‖log P₀^-½ P P₀^-½‖² of bodies (..., 10) from prior ones.
 
-    The affine-invariant distance of pseudo-inertias (Lee and Park 2018; Lee, Wensing and Park 2020), up to the factor
-    that makes it agree with the entropic and the Euclidean one near the prior. It depends on no frame and no unit, and
-    a body half as heavy is as far as one twice as heavy. It is not convex in the parameters.
+    Infinite for inconsistent bodies. The affine-invariant distance of pseudo-inertias (Lee and Park
+    2018; Lee, Wensing and Park 2020), up to the factor that makes it agree with the entropic and
+    the Euclidean one near the prior. It depends on no frame and no unit, and a body half as heavy
+    is as far as one twice as heavy. It is not convex in the parameters.
     """
     return _of_eigenvalues(phi, prior, lambda values: 0.5 * np.log(values) ** 2)
 
@@ -162,7 +199,11 @@ def _as_prior_sees(phi: ArrayLike, prior: ArrayLike) -> Array:
     return np.asarray(inverse @ to_pseudo_inertia(phi) @ np.swapaxes(inverse, -1, -2))
 
 
-DISTANCES = {"entropic": entropic_distance, "euclidean": euclidean_distance, "geodesic": geodesic_distance}
+DISTANCES = {
+    "entropic": entropic_distance,
+    "euclidean": euclidean_distance,
+    "geodesic": geodesic_distance,
+}
 """Kinds of distance from a prior, by name."""
 
 
@@ -174,8 +215,8 @@ def upper_factor(P: Array) -> Array:
 def default_bodies(robot: Robot) -> Array:
     """Return ten parameters of each link (links, 10) from geometry alone, for a total mass of 1.
 
-    A body is a thick rod through its joint's origin and the origins of what it carries; it is fat on purpose, since
-    motors and housings are, and since a body inside it is reached without strain.
+    A body is a thick rod through its joint's origin and the origins of what it carries; it is fat
+    on purpose, since motors and housings are, and since a body inside it is reached without strain.
     """
     L = units_of(robot).length
     radius = _THICKNESS * L
@@ -209,11 +250,12 @@ def centres_of(
     mass: float | None = None,
     seen: Seen | None = None,
 ) -> list[Centre]:
-    """Return the prior parameters for each set of data: the prior where it is known, a body of like density elsewhere.
+    """Return the prior parameters for each set of data.
 
-    Data are R (b, b) in units of the noise and z (b,): they set the mass of the default bodies where neither the prior
-    (p,), NaN where unknown, nor the total mass of the moving links, kg, does. The robot's own values are not read.
-    Where it is not known how large speeds were, joints are taken to move well.
+    The prior where it is known, a body of like density elsewhere. Data are R (b, b) in units of the
+    noise and z (b,): they set the mass of the default bodies where neither the prior (p,), NaN
+    where unknown, nor the total mass of the moving links, kg, does. The robot's own values are not
+    read. Where it is not known how large speeds were, joints are taken to move well.
     """
     layout = robot.layout
     given = np.full(len(layout), np.nan) if prior is None else np.array(prior, dtype=float)
@@ -231,7 +273,9 @@ def centres_of(
         totals = [_mass_in_data(robot, base, R, z, shapes, guess) for R, z in data]
     if mass is not None and not heavy.all():
         rest = mass - masses[heavy].sum()
-        totals = [rest / shapes[~heavy, 9].sum() if rest > 0.05 * mass else total for total in totals]
+        totals = [
+            rest / shapes[~heavy, 9].sum() if rest > 0.05 * mass else total for total in totals
+        ]
     made = {total: _centre(robot, given, shapes, total, seen) for total in set(totals)}
     return [made[total] for total in totals]
 
@@ -240,7 +284,9 @@ def _centre(robot: Robot, given: Array, shapes: Array, total: float, seen: Seen 
     """Return the prior for default bodies (links, 10) of this total mass."""
     layout = robot.layout
     phi, notices = np.zeros(len(layout)), []
-    known = np.array([bool(np.isfinite(given[part]).all() and np.any(given[part])) for part in layout.links])
+    known = np.array(
+        [bool(np.isfinite(given[part]).all() and np.any(given[part])) for part in layout.links]
+    )
     for index, part in enumerate(layout.links):
         own = given[part][9]
         body = shapes[index] * (own / shapes[index, 9] if own > 0 else total)
@@ -248,7 +294,10 @@ def _centre(robot: Robot, given: Array, shapes: Array, total: float, seen: Seen 
             body, reason = _consistent(given[part], body)
             if reason:
                 link = robot.link_names[index]
-                text = f"prior of link {link!r} is not physically consistent: {reason}; the nearest body is used"
+                text = (
+                    f"prior of link {link!r} is not physically consistent: {reason}; the nearest "
+                    "body is used"
+                )
                 notices.append(INCONSISTENT(text, link=link, reason=reason))
         phi[part] = body
     scales, faint = _drive_scales(robot, phi, seen)
@@ -269,9 +318,10 @@ def _centre(robot: Robot, given: Array, shapes: Array, total: float, seen: Seen 
 def shares_of(centre: Centre, given: bool) -> Array:
     """Return the share (links,) of the prior's weight that each link gets.
 
-    Links without a prior, among others that have one, are held to their bodies drawn from the geometry a little:
-    otherwise the errors of the others end in them. Where no link is known the weight holds for none; where no prior is
-    given at all, not even one of unknown values, for the drawn bodies.
+    Links without a prior, among others that have one, are held to their bodies drawn from the
+    geometry a little: otherwise the errors of the others end in them. Where no link is known the
+    weight holds for none; where no prior is given at all, not even one of unknown values, for the
+    drawn bodies.
     """
     if not given:
         return np.ones(len(centre.known_links))
@@ -279,12 +329,13 @@ def shares_of(centre: Centre, given: bool) -> Array:
 
 
 def _drive_scales(robot: Robot, phi: Array, seen: Seen | None) -> tuple[Array, Array]:
-    """Return one unit (p,) of each drive term, what would be much for the prior bodies, and its pull (p,).
+    """Return one unit (p,) of each drive term, what would be much for the prior bodies, and its
+    pull (p,).
 
-    A rotor is measured by the inertia of what it moves, friction by half of the torque that carries and speeds up the
-    prior bodies, or by half of the measured torque where that is larger. The pull is faint, but for joints that
-    crawl: these show neither rotor nor friction as they are at speed (bearings creep before they slip), and a model of
-    the crawl would be absurd beyond it.
+    A rotor is measured by the inertia of what it moves, friction by half of the torque that carries
+    and speeds up the prior bodies, or by half of the measured torque where that is larger. The pull
+    is faint, but for joints that crawl: these show neither rotor nor friction as they are at speed
+    (bearings creep before they slip), and a model of the crawl would be absurd beyond it.
     """
     units = units_of(robot)
     q = random_states(robot, units, _POSITIONS, np.random.default_rng(0)).q
@@ -298,28 +349,40 @@ def _drive_scales(robot: Robot, phi: Array, seen: Seen | None) -> tuple[Array, A
         torques = np.maximum(torques, seen[0])
         limits = [robot.joints[k].limits for k in robot.independent]
         ranges = np.array([limit.upper - limit.lower for limit in limits])
-        usual = np.fmin(units.speeds, _PART * ranges / units.time)  # a short slide is slow and does not crawl
+        usual = np.fmin(
+            units.speeds, _PART * ranges / units.time
+        )  # a short slide is slow and does not crawl
         pulls = pulls + _FIRM * np.minimum(1.0, _CRAWL * usual / np.maximum(seen[1], 1e-300)) ** 4
-    # a flange weighs next to nothing, but the gears of its drive show a rotor a hundred times as large
+    # a flange weighs next to nothing, but the gears of its drive show a rotor a hundred times as
+    # large
     sizes = units.rows / units.speeds
     inertias = np.maximum(inertias, _SMALLEST_ROTOR * np.max(inertias / sizes) * sizes)
     of_joints = np.full((3, len(robot.joints)), [[np.max(inertias)], [np.max(torques)], [_FAINT]])
     of_joints[:, list(robot.independent)] = inertias, torques, pulls
-    rows = np.array([units.length if joint.turns else 1.0 for joint in robot.joints]) * units.length / units.time**2
+    rows = (
+        np.array([units.length if joint.turns else 1.0 for joint in robot.joints])
+        * units.length
+        / units.time**2
+    )
     scales, faint = np.ones(len(robot.layout)), np.zeros(len(robot.layout))
     for column in (column for columns in robot.layout.drives for column in columns):
         inertia, load, pull = of_joints[:, column.joint]
         size = inertia if column.symbol in INERTIAS else _FRICTION
         if column.symbol not in INERTIAS | _LOADED:
             size *= load * units.parameters[column.index] / rows[column.joint]
-        # machine code and NumPy, which runs the first few calls, differ in the last digit: results must not
-        scales[column.index] = float(f"{max(float(size), 1e-12 * float(np.max(of_joints[:2]))):.9g}")
+        # machine code and NumPy, which runs the first few calls, differ in the last digit: results
+        # must not
+        scales[column.index] = float(
+            f"{max(float(size), 1e-12 * float(np.max(of_joints[:2]))):.9g}"
+        )
         faint[column.index] = pull
     return scales, faint
 
 
 def everywhere(robot: Robot, base: BaseMap) -> Array:
-    """Return the regressor (k, b) at states all over the workspace, torques in units of the robot's own."""
+    """Return the regressor (k, b) at states all over the workspace, torques in units of the robot's
+    own.
+    """
     units = units_of(robot)
     states = random_states(robot, units, _STATES, 0)
     Y = steady_regressor(robot, base, states.q, _FAST * states.dq, _FAST * states.ddq)
@@ -327,7 +390,9 @@ def everywhere(robot: Robot, base: BaseMap) -> Array:
 
 
 def _consistent(given: Array, body: Array) -> tuple[Array, str]:
-    """Return the nearest strictly consistent body to a given one in the metric of `body`, and what was wrong."""
+    """Return the nearest strictly consistent body to a given one in the metric of `body`, and what
+    was wrong.
+    """
     U = upper_factor(to_pseudo_inertia(body))
     inverse = np.linalg.inv(U)
     values, vectors = np.linalg.eigh(inverse @ to_pseudo_inertia(given) @ inverse.T)
@@ -338,11 +403,14 @@ def _consistent(given: Array, body: Array) -> tuple[Array, str]:
     return from_pseudo_inertia(U @ raised @ U.T), "" if report.realizable else report.reason
 
 
-def _mass_in_data(robot: Robot, base: BaseMap, R: Array, z: Array, shapes: Array, guess: float) -> float:
-    """Return the total mass with which the default bodies, and drive terms as they like, fit the data best.
+def _mass_in_data(
+    robot: Robot, base: BaseMap, R: Array, z: Array, shapes: Array, guess: float
+) -> float:
+    """Return the total mass with which the default bodies, and drive terms as they like, fit the
+    data best.
 
-    As far as links are not seen in the data (by share of mass, of those that motion can show), the guess replaces it,
-    in logarithms: one finger that moves does not show the mass of an arm.
+    As far as links are not seen in the data (by share of mass, of those that motion can show), the
+    guess replaces it, in logarithms: one finger that moves does not show the mass of an arm.
     """
     from scipy.optimize import lsq_linear  # heavy, and only needed without any prior mass
 
@@ -357,14 +425,24 @@ def _mass_in_data(robot: Robot, base: BaseMap, R: Array, z: Array, shapes: Array
     use = sizes > 0
     if not use[0] or not np.any(z):
         return guess
-    lower = np.array([0.0] + [0.0 if column.symbol in NON_NEGATIVE else -np.inf for column in drives])[use]
-    fit = lsq_linear(columns[:, use] / sizes[use], z / np.linalg.norm(z), (lower, np.inf), method="bvls", tol=1e-12)
+    lower = np.array(
+        [0.0] + [0.0 if column.symbol in NON_NEGATIVE else -np.inf for column in drives]
+    )[use]
+    fit = lsq_linear(
+        columns[:, use] / sizes[use],
+        z / np.linalg.norm(z),
+        (lower, np.inf),
+        method="bvls",
+        tol=1e-12,
+    )
     found = float(fit.x[0] / sizes[0] * np.linalg.norm(z))
     if not (np.isfinite(found) and fit.x[0] > 1e-6):
         return guess
     seen = np.linalg.norm(_beside(links, R @ of_drives), axis=0) * found > _SEEN
     could = base.matrix @ bodies
-    visible = np.linalg.norm(_beside(could, of_drives), axis=0) > 1e-9 * np.linalg.norm(could, axis=0)
+    visible = np.linalg.norm(_beside(could, of_drives), axis=0) > 1e-9 * np.linalg.norm(
+        could, axis=0
+    )
     share = float(shapes[seen & visible, 9].sum() / max(shapes[visible, 9].sum(), 1e-300))
     return float(np.exp(share * np.log(found) + (1.0 - share) * np.log(guess)))
 
@@ -380,30 +458,39 @@ def _beside(columns: Array, others: Array) -> Array:
 
 
 def oddities(robot: Robot, known: Array) -> dict[str, list[str]]:
-    """Return names of links that no link is like: next to no mass beside the others, or next to no size.
+    """Return names of links that no link is like.
 
-    Also of those whose values are all zero beside others, and of those whose centre of mass is the origin of their
-    frame, where all have it there.
+    Next to no mass beside the others, or next to no size. Also of those whose values are all zero
+    beside others, and of those whose centre of mass is the origin of their frame, where all have it
+    there.
     """
-    parts = {name: (part, k) for k, (name, part) in enumerate(zip(robot.link_names, robot.layout.links))}
+    parts = {
+        name: (part, k) for k, (name, part) in enumerate(zip(robot.link_names, robot.layout.links))
+    }
     bodies = {name: (known[part], k) for name, (part, k) in parts.items() if known[part][9] > 0}
     bodies = {name: pair for name, pair in bodies.items() if np.isfinite(pair[0]).all()}
     shapes = default_bodies(robot)
     density = {name: float(ten[9] / shapes[k, 9]) for name, (ten, k) in bodies.items()}
-    massless = [name for name, found in density.items() if found < _MASSLESS * max(density.values())]
+    massless = [
+        name for name, found in density.items() if found < _MASSLESS * max(density.values())
+    ]
     points = [
         name
         for name, (ten, k) in bodies.items()
         if 0 <= np.trace(_gyration(ten)) < _POINT * np.trace(_gyration(shapes[k]))
     ]
-    centres = [name for name, (ten, _) in bodies.items() if np.all(np.abs(ten[6:9]) <= _ZERO * ten[9])]
+    centres = [
+        name for name, (ten, _) in bodies.items() if np.all(np.abs(ten[6:9]) <= _ZERO * ten[9])
+    ]
     zeros = [name for name, (part, _) in parts.items() if bodies and not np.any(known[part])]
     centres = centres if len(centres) == len(bodies) > 1 else []
     return {"massless": massless, "zeros": zeros, "points": points, "centres": centres}
 
 
 def sized(robot: Robot, known: Array, points: Sequence[str], size: float) -> Array:
-    """Return a prior (p,) whose points have a part of the mean square size that the geometry suggests."""
+    """Return a prior (p,) whose points have a part of the mean square size that the geometry
+    suggests.
+    """
     made = known.copy()
     for name, part, shape in zip(robot.link_names, robot.layout.links, default_bodies(robot)):
         if name in points:

@@ -1,24 +1,28 @@
 """The lifting of base parameters to bodies as a smooth convex problem without units.
 
-Each link is its prior body's ε-th part plus a body U Y Uᵀ(1 - ε), with U Uᵀ a stout body around the prior one: Y is of
-order one, Y positive means physically consistent, and neither frames nor units of the robot enter. With x all the
-numbers in Y, then the drive terms in their own units (or sums of them that must be positive, `certificate`),
+Each link is its prior body's ε-th part plus a body U Y Uᵀ(1 - ε), with U Uᵀ a stout body around the
+prior one: Y is of order one, Y positive means physically consistent, and neither frames nor units
+of the robot enter. With x all the numbers in Y, then the drive terms in their own units (or sums of
+them that must be positive, `certificate`),
 
-    minimise ‖D x - t‖² + Σ (x - c)ᵀ Q (x - c) + Σ κ (tr S Y - log det S Y - 4) + Σ κ (u - log u - 1)
+    minimise ‖D x - t‖² + Σ (x - c)ᵀ Q (x - c) + Σ κ (tr S Y - log det S Y - 4) + Σ κ (u - log
+    u - 1)
 
-D holds the data (and a known total mass), Q faint pulls to the prior and its Euclidean distance; the entropies keep
-every Y positive and so do those of the drive terms u that cannot be negative. A geodesic prior adds
-½ g ‖log Y₀^-½ Y Y₀^-½‖², which is not convex.
+D holds the data (and a known total mass), Q faint pulls to the prior and its Euclidean distance;
+the entropies keep every Y positive and so do those of the drive terms u that cannot be negative. A
+geodesic prior adds ½ g ‖log Y₀^-½ Y Y₀^-½‖², which is not convex.
 
-Several problems of one robot, for instance the folds of a cross-validation, stand side by side: every array has the
-case as its first axis.
+Several problems of one robot, for instance the folds of a cross-validation, stand side by side:
+every array has the case as its first axis.
 
-The same form says how far the prior is to be trusted, link by link. With r the data's residual under the prior bodies,
-in units of the noise, and Kᵢ what errors of link i as large as itself do to it, r has the covariance s + Σ eᵢ Kᵢ. The
-eᵢ of the largest evidence (MacKay's steps) are how far the bodies are off, squares of parts of their own size: what the
-prior's weight follows from, for mass, centre and spread each, and what standard deviations are made of. s ≥ 1 is what
-no body explains, such as friction at a crawl that the model lacks. The same evidence of bodies drawn from the geometry
-says whether the prior is worth anything: published values are at times those of other links, or none at all.
+The same form says how far the prior is to be trusted, link by link. With r the data's residual
+under the prior bodies, in units of the noise, and Kᵢ what errors of link i as large as itself do to
+it, r has the covariance s + Σ eᵢ Kᵢ. The eᵢ of the largest evidence (MacKay's steps) are how far
+the bodies are off, squares of parts of their own size: what the prior's weight follows from, for
+mass, centre and spread each, and what standard deviations are made of. s ≥ 1 is what no body
+explains, such as friction at a crawl that the model lacks. The same evidence of bodies drawn from
+the geometry says whether the prior is worth anything: published values are at times those of other
+links, or none at all.
 """
 
 from __future__ import annotations
@@ -32,19 +36,32 @@ from numpy.typing import NDArray
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.identification.consistency.certificate import groups
-from minidyn.identification.consistency.prior import Centre, Seen, centres_of, oddities, shares_of, sized, upper_factor
+from minidyn.identification.consistency.prior import (
+    Centre,
+    Seen,
+    centres_of,
+    oddities,
+    shares_of,
+    sized,
+    upper_factor,
+)
 from minidyn.model.drives import NON_NEGATIVE
 from minidyn.model.parameters import from_pseudo_inertia, to_pseudo_inertia
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, look
+from minidyn.notices import Notice, info
 
-MARGIN = 1e-4  # the part of the prior body that every link keeps: what makes exported links strictly consistent
+# the part of the prior body that every link keeps: what makes exported links strictly consistent
+MARGIN = 1e-4
 _BARRIER = 1e-4  # entropy (units: noise variances) that always keeps a link consistent
-_FAINT = 0.02  # pull of every link to its prior body: a deviation of ten bodies costs one noise variance
+_FAINT = (
+    0.02  # pull of every link to its prior body: a deviation of ten bodies costs one noise variance
+)
 _MASS = 0.5  # pull of every mass to its prior value: a factor of three costs one noise variance
 _DRIVE_BARRIER = 1e-4
 _TOTAL = 0.02  # relative standard deviation of a total mass that is given
-_STEEPEST = 1e6  # data more precise than this (relative) are as good as exact: beyond it lies rounding
+_STEEPEST = (
+    1e6  # data more precise than this (relative) are as good as exact: beyond it lies rounding
+)
 _ROUNDING = 1e-15
 _INSIDE = 1e-2  # where drive terms start that the prior knows nothing of
 
@@ -53,15 +70,22 @@ _DRAWN = 1.0  # the same of bodies drawn from the geometry
 _DOUBT = 2.0  # so many numbers of a body would have to be seen to count as much as that
 _STEPS = 12
 _WORTHLESS = 1.0  # of their own size: bodies that are off by more
-_CLEARLY = 6.0  # logarithm of the evidence by which unlikely bodies must be better than drawn ones: 400 to 1
+# logarithm of the evidence by which unlikely bodies must be better than drawn ones: 400 to 1
+_CLEARLY = 6.0
 _PRUDENT = 0.3  # of the weight that its errors suggest: too much of it harms more than too little
-_SIZED = (1.0, 0.1, 0.01)  # mean square sizes that points may have, of the one that the geometry suggests
+_SIZED = (
+    1.0,
+    0.1,
+    0.01,
+)  # mean square sizes that points may have, of the one that the geometry suggests
 
-IMPLAUSIBLE = look(
+IMPLAUSIBLE = info(
     "prior.implausible",
-    "The robot file's bodies do not fit the data, or no link: they are left out, wholly or in part.",
-    "Bodies drawn from the geometry replace what was left out. Ask the source of the robot file for masses, centres of "
-    "mass and inertias if the model is to be used beyond the recorded motion.",
+    "The robot file's bodies do not fit the data, or no link: they are left out, wholly or in "
+    "part.",
+    "Bodies drawn from the geometry replace what was left out. Ask the source of the robot file "
+    "for masses, centres of mass and inertias if the model is to be used beyond the recorded "
+    "motion.",
 )
 
 _PAIRS = [(i, j) for i in range(4) for j in range(i, 4)]
@@ -72,10 +96,13 @@ for _k, (_i, _j) in enumerate(_PAIRS):
 _UNITS = np.ascontiguousarray(_BASIS.T.reshape(10, 4, 4))
 # entry (kl, ij) of a congruence is W_ik W_jl + W_il W_jk, times a factor
 _I, _J = (np.array(places) for places in zip(*_PAIRS))
-_PRODUCTS = [(4 * _I + first[:, None], 4 * _J + second[:, None]) for first, second in ((_I, _J), (_J, _I))]
+_PRODUCTS = [
+    (4 * _I + first[:, None], 4 * _J + second[:, None]) for first, second in ((_I, _J), (_J, _I))
+]
 _SIZES = np.where(_I == _J, np.sqrt(0.5), 1.0)
 _FACTORS = _SIZES[:, None] * _SIZES
-# which of the ten numbers, seen from the prior body, are its mass (0), centre (1) and spread around it (2)
+# which of the ten numbers, seen from the prior body, are its mass (0), centre (1) and spread around
+# it (2)
 _PARTS = np.array([2 - (i == 3) - (j == 3) for i, j in _PAIRS])
 _PULL = 0.5 * np.diag([_FAINT + (_MASS if pair == (3, 3) else 0.0) for pair in _PAIRS])
 
@@ -99,7 +126,10 @@ def congruence(W: Array) -> Array:
 
 @dataclass(frozen=True)
 class Whitened:
-    """Problems of one robot side by side: c cases, l links, m drive terms, p = 10 l + m unknowns in each."""
+    """Problems of one robot side by side.
+
+    c cases, l links, m drive terms, p = 10 l + m unknowns in each.
+    """
 
     D: Array  # data (c, k, p); rows of zeros fill up where a case has fewer
     t: Array  # their right side (c, k)
@@ -117,7 +147,9 @@ class Whitened:
     start: Array  # x of the prior (c, p), strictly inside
     # for each case, directions (e, p) and values (e,) that the data fix as good as exactly
     exact: tuple[tuple[Array, Array], ...]
-    geodesic: Array | None = None  # weight of the geodesic distance of each link (c, l); None: it has no part
+    geodesic: Array | None = (
+        None  # weight of the geodesic distance of each link (c, l); None: it has no part
+    )
 
     @property
     def inertial(self) -> int:
@@ -134,7 +166,20 @@ class Whitened:
 
     def cases(self, which: NDArray[np.intp]) -> Whitened:
         """Return some of the cases."""
-        names = ["D", "t", "Q", "q", "centre", "bodies", "kappa", "S", "kappa_positive", "offset", "matrix", "start"]
+        names = [
+            "D",
+            "t",
+            "Q",
+            "q",
+            "centre",
+            "bodies",
+            "kappa",
+            "S",
+            "kappa_positive",
+            "offset",
+            "matrix",
+            "start",
+        ]
         names += [] if self.geodesic is None else ["geodesic"]
         return replace(self, **{name: getattr(self, name)[which] for name in names})
 
@@ -148,8 +193,9 @@ def whiten(
 ) -> Whitened:
     """Return the problems without units, the prior without any weight yet.
 
-    Data are, for each case, R (b, b) in units of the noise, z (b,) and the prior; the total mass, kg, may be unknown.
-    Plain joints, by their indices, have no friction terms that are negative; for the others sums count.
+    Data are, for each case, R (b, b) in units of the noise, z (b,) and the prior; the total mass,
+    kg, may be unknown. Plain joints, by their indices, have no friction terms that are negative;
+    for the others sums count.
     """
     layout = robot.layout
     p, links = len(layout), [part.start for part in layout.links]
@@ -157,15 +203,22 @@ def whiten(
     columns = [column for columns in layout.drives for column in columns]
     drives = [column.index for column in columns]
     positive = n + np.flatnonzero([column.symbol in NON_NEGATIVE for column in columns])
-    rows, sliding = (np.array(links, dtype=np.intp)[:, None] + np.arange(10)).ravel(), groups(robot, plain)
+    rows, sliding = (
+        (np.array(links, dtype=np.intp)[:, None] + np.arange(10)).ravel(),
+        groups(robot, plain),
+    )
     most = max(len(R) for R, _, _ in data) + (mass is not None)
     parts: list[dict[str, Array]] = []
     exact = []
     for R, z, centre in data:
         U = centre.factors
         matrix, offset = np.zeros((p, p)), np.zeros(p)
-        for index, ten in enumerate(from_pseudo_inertia(U[:, None] @ _UNITS @ np.swapaxes(U, -1, -2)[:, None])):
-            matrix[links[index] : links[index] + 10, 10 * index : 10 * index + 10] = (1.0 - MARGIN) * ten.T
+        for index, ten in enumerate(
+            from_pseudo_inertia(U[:, None] @ _UNITS @ np.swapaxes(U, -1, -2)[:, None])
+        ):
+            matrix[links[index] : links[index] + 10, 10 * index : 10 * index + 10] = (
+                1.0 - MARGIN
+            ) * ten.T
         matrix[drives, range(n, p)] = centre.scales[drives]
         of_drives = centre.phi[drives] / centre.scales[drives]
         for group in sliding:
@@ -184,7 +237,12 @@ def whiten(
             of_mass[np.array(links) + 9] = 1.0 / (_TOTAL * mass)
             D, t = np.vstack([D, of_mass @ matrix]), np.append(t, 1.0 / _TOTAL - of_mass @ offset)
         D, t = np.pad(D, ((0, most - len(D)), (0, 0))), np.pad(t, (0, most - len(t)))
-        of_prior = {"q": 0.5 * centre.faint[drives], "centre": middle, "bodies": bodies, "start": start}
+        of_prior = {
+            "q": 0.5 * centre.faint[drives],
+            "centre": middle,
+            "bodies": bodies,
+            "start": start,
+        }
         parts.append(of_prior | {"D": D, "t": t, "offset": offset, "matrix": matrix})
         exact.append(fixed)
     shape = len(data), len(links)
@@ -201,7 +259,9 @@ def whiten(
 
 
 def one_body(R: Array, z: Array, U: Array, kappa: float) -> Whitened:
-    """Return the problem ‖R phi - z‖² of one body's ten parameters, with an entropy that is least at U Uᵀ."""
+    """Return the problem ‖R phi - z‖² of one body's ten parameters, with an entropy that is least
+    at U Uᵀ.
+    """
     matrix = from_pseudo_inertia(U @ _UNITS @ U.T).T
     D, t, fixed = _limited(R @ matrix, z)
     start = tens(np.eye(4))[None]
@@ -228,37 +288,56 @@ def one_body(R: Array, z: Array, U: Array, kappa: float) -> Whitened:
 def weighted(problem: Whitened, prior_kind: str, weight: float | Array, shares: Array) -> Whitened:
     """Return problems of `whiten` with the distance to the prior in them.
 
-    Its weight, of all cases or of each (c,), is shared (l,) among the links, or (l, 3) among masses, centres and
-    spreads around them: what parts have more than the least of their link's is held by the Euclidean distance.
+    Its weight, of all cases or of each (c,), is shared (l,) among the links, or (l, 3) among
+    masses, centres and spreads around them: what parts have more than the least of their link's is
+    held by the Euclidean distance.
     """
     if not np.any(weight):
         return problem
     each = np.broadcast_to(weight, len(problem.t))[:, None]
     parts = shares if shares.ndim == 2 else np.tile(shares[:, None], 3)
     least = parts.min(axis=1) * (prior_kind != "euclidean")
-    more, pulls, known = each[..., None] * (parts - least[:, None])[:, _PARTS], each * least, each * problem.known
+    more, pulls, known = (
+        each[..., None] * (parts - least[:, None])[:, _PARTS],
+        each * least,
+        each * problem.known,
+    )
     turn = congruence(np.asarray(np.linalg.inv(upper_factor(problem.bodies)), dtype=float))
-    eased = replace(problem, Q=problem.Q + 0.5 * (turn * more[..., None, :]) @ np.swapaxes(turn, -1, -2))
+    eased = replace(
+        problem, Q=problem.Q + 0.5 * (turn * more[..., None, :]) @ np.swapaxes(turn, -1, -2)
+    )
     if prior_kind != "euclidean":
         eased = replace(eased, kappa_positive=problem.kappa_positive + known)
-        return replace(eased, geodesic=pulls) if prior_kind == "geodesic" else entropic(eased, pulls)
+        return (
+            replace(eased, geodesic=pulls) if prior_kind == "geodesic" else entropic(eased, pulls)
+        )
     q = problem.q.copy()
     q[:, problem.positive - problem.inertial] += 0.5 * known
     return replace(eased, q=q)
 
 
 def entropic(problem: Whitened, pulls: Array) -> Whitened:
-    """Return the problem with the entropic distance of each link, weights (c, l), in place of a geodesic one."""
-    kappa = problem.kappa + pulls  # two entropies with different minima are one with a minimum between
-    S = problem.kappa[..., None, None] * problem.S + pulls[..., None, None] * np.linalg.inv(problem.bodies)
+    """Return the problem with the entropic distance of each link, weights (c, l), in place of a
+    geodesic one.
+    """
+    kappa = (
+        problem.kappa + pulls
+    )  # two entropies with different minima are one with a minimum between
+    S = problem.kappa[..., None, None] * problem.S + pulls[..., None, None] * np.linalg.inv(
+        problem.bodies
+    )
     return replace(problem, kappa=kappa, S=S / kappa[..., None, None], geodesic=None)
 
 
 def tangent(problem: Whitened, x: Array) -> Whitened:
-    """Return a problem with entropies in place of the geodesic distances, of equal slope at x and bent more."""
+    """Return a problem with entropies in place of the geodesic distances, of equal slope at x and
+    bent more.
+    """
     values, turn = relative(problem, x)
     logs = np.log(values)
-    bend = 1.0 + np.abs(logs).max(axis=-1)  # the entropy's curvature over the distance's: at least 1 - log
+    bend = 1.0 + np.abs(logs).max(
+        axis=-1
+    )  # the entropy's curvature over the distance's: at least 1 - log
     pulls = np.asarray(problem.geodesic) * bend
     own = np.swapaxes(turn, -1, -2) * ((1.0 + logs / bend[..., None]) / values)[..., None, :] @ turn
     S = problem.kappa[..., None, None] * problem.S + pulls[..., None, None] * own
@@ -267,7 +346,9 @@ def tangent(problem: Whitened, x: Array) -> Whitened:
 
 
 def _limited(A: Array, b: Array) -> tuple[Array, Array, tuple[Array, Array]]:
-    """Return rows of full rank with the same misfit up to a constant, with a limit on their precision."""
+    """Return rows of full rank with the same misfit up to a constant, with a limit on their
+    precision.
+    """
     U, s, Vt = np.linalg.svd(A, full_matrices=False)
     keep = s > max(A.shape) * np.finfo(float).eps * s.max(initial=0.0)
     values = (U.T @ b)[keep] / s[keep]
@@ -286,7 +367,9 @@ def objective(problem: Whitened, x: Array) -> Array:
     values = np.linalg.eigvalsh(Y)
     inside = np.all(values[..., 0] > _ROUNDING * values[..., -1], axis=-1) & np.all(u > 0, axis=-1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        entropy = np.einsum("clij,clji->cl", problem.S, Y) - np.linalg.slogdet(problem.S @ Y)[1] - 4.0
+        entropy = (
+            np.einsum("clij,clji->cl", problem.S, Y) - np.linalg.slogdet(problem.S @ Y)[1] - 4.0
+        )
         total = (
             np.sum(residual**2, axis=-1)
             + np.einsum("cli,clij,clj->c", own, problem.Q, own)
@@ -296,12 +379,17 @@ def objective(problem: Whitened, x: Array) -> Array:
         )
         if problem.geodesic is not None:
             values, _ = relative(problem, x)
-            total = total + np.sum(0.5 * np.sum(np.log(values) ** 2, axis=-1) * problem.geodesic, axis=-1)
+            total = total + np.sum(
+                0.5 * np.sum(np.log(values) ** 2, axis=-1) * problem.geodesic, axis=-1
+            )
     return np.where(inside, total, np.inf)
 
 
 def relative(problem: Whitened, x: Array) -> tuple[Array, Array]:
-    """Return eigenvalues (c, l, 4) of each body as the prior one sees it, and T (c, l, 4, 4): T Y Tᵀ has them."""
+    """Return eigenvalues (c, l, 4) of each body as the prior one sees it, and T (c, l, 4, 4).
+
+    T Y Tᵀ has them.
+    """
     root = np.linalg.cholesky(problem.bodies)
     inverse = np.linalg.inv(root)
     values, vectors = np.linalg.eigh(inverse @ problem.bodies_of(x) @ np.swapaxes(inverse, -1, -2))
@@ -313,7 +401,9 @@ class Trust:
     """What the data say of a prior."""
 
     known: Array  # what is left of it (p,), NaN where it was left out
-    shares: Array  # part of the weight that each link gets (l,), or its mass, centre and spread (l, 3)
+    shares: (
+        Array  # part of the weight that each link gets (l,), or its mass, centre and spread (l, 3)
+    )
     weight: float  # that its errors suggest
     notices: tuple[Notice, ...] = ()
     left_out: tuple[Notice, ...] = ()  # instead of these, where it is not used
@@ -325,7 +415,9 @@ class Trust:
 class PriorErrors:
     """By how much bodies are off."""
 
-    links: Array  # squares of parts of each body's own size (l,), or of mass, centre and spread (l, 3)
+    links: (
+        Array  # squares of parts of each body's own size (l,), or of mass, centre and spread (l, 3)
+    )
     usual: float  # the same of all, or of those that are known best
     evidence: float  # logarithm, but for a constant of the data
     noise: float  # variance of what no body explains, of that of the noise
@@ -334,9 +426,10 @@ class PriorErrors:
 def prior_errors(problem: Whitened, usual: float | Array = _USUAL) -> PriorErrors:
     """Return by how much the bodies are off that the problem, whose first case counts, starts with.
 
-    A link that the data hardly show is as good as the others, and all of them, if nothing is seen, are as `usual`. With
-    `usual` (l, 3) masses, centres and spreads are judged each, and only beside those that are as usual. Drive terms may
-    be what they like. The prior has no weight in the problem.
+    A link that the data hardly show is as good as the others, and all of them, if nothing is seen,
+    are as `usual`. With `usual` (l, 3) masses, centres and spreads are judged each, and only beside
+    those that are as usual. Drive terms may be what they like. The prior has no weight in the
+    problem.
     """
     n, D, x = problem.inertial, problem.D[0], problem.start[0].copy()
     x[n:] = problem.centre[0, n:]
@@ -348,15 +441,22 @@ def prior_errors(problem: Whitened, usual: float | Array = _USUAL) -> PriorError
     parts = [k == _PARTS for k in range(3)] if np.ndim(usual) else [_PARTS >= 0]
     K = np.stack([own[..., part] @ np.swapaxes(own[..., part], -1, -2) for part in parts], axis=1)
     shape, white = K.shape[:2], np.eye(len(r))
-    K, before = K.reshape(-1, len(r), len(r)), np.broadcast_to(np.square(usual), shape).ravel()
+    K = K.reshape(shape[0] * shape[1], len(r), len(r))
+    before = np.broadcast_to(np.square(usual), shape).ravel()
     same, place = before == before[:, None], np.tile(np.arange(len(parts)), shape[0])
-    alike = [same & (place == place[:, None])] if len(parts) > 1 else []  # of one part of the body, as usual
+    alike = (
+        [same & (place == place[:, None])] if len(parts) > 1 else []
+    )  # of one part of the body, as usual
     every, noise = (errors := before), 1.0
     for _ in range(_STEPS):
         seen = (inverse := np.linalg.inv(noise * white + np.tensordot(errors, K, 1))) @ r
-        left = (_DOUBT + noise**2 * float(seen @ seen)) / (_DOUBT + noise * float(np.trace(inverse)))
+        left = (_DOUBT + noise**2 * float(seen @ seen)) / (
+            _DOUBT + noise * float(np.trace(inverse))
+        )
         squares = errors**2 * ((K @ seen) @ seen)
-        shown = errors * np.einsum("ij,lij->l", inverse, K)  # numbers of each body that the data decide
+        shown = errors * np.einsum(
+            "ij,lij->l", inverse, K
+        )  # numbers of each body that the data decide
         errors, noise = before, max(1.0, left)
         for level in (same, *alike, np.eye(len(K))):
             errors = (_DOUBT * errors + level @ squares) / (_DOUBT + level @ shown)
@@ -367,8 +467,12 @@ def prior_errors(problem: Whitened, usual: float | Array = _USUAL) -> PriorError
     return PriorErrors(links, float(every[np.argmin(before)]), float(evidence), noise)
 
 
-def trusted(robot: Robot, base: BaseMap, R: Array, z: Array, known: Array, seen: Seen | None) -> Trust:
-    """Return what is left of a prior (p,) after the data, R (b, b) in units of the noise and z (b,), were asked."""
+def trusted(
+    robot: Robot, base: BaseMap, R: Array, z: Array, known: Array, seen: Seen | None
+) -> Trust:
+    """Return what is left of a prior (p,) after the data, R (b, b) in units of the noise and z
+    (b,), were asked.
+    """
 
     def asked(prior: Array | None, points: Sequence[str] = ()) -> tuple[Centre, PriorErrors]:
         (centre,) = centres_of(robot, base, [(R, z)], prior, None, seen)
@@ -385,24 +489,34 @@ def trusted(robot: Robot, base: BaseMap, R: Array, z: Array, known: Array, seen:
         tried = [(bodies, *asked(bodies, odd["points"])) for bodies in sizes]
         best = max(tried, key=lambda one: one[2].evidence)
         odd["points"] = odd["points"] if best[2].evidence > own.evidence else []
-        if best[2].evidence > own.evidence - _CLEARLY:  # points in doubt get a size: else rotors stand in for it
+        if (
+            best[2].evidence > own.evidence - _CLEARLY
+        ):  # points in doubt get a size: else rotors stand in for it
             left, centre, own = best
     if not centre.known_links.any() and not any(odd.values()):  # rotors may still be known
         return Trust(known, shares_of(centre, given=True), 0.0)
     shares, weight = own.usual / own.links, _PRUDENT * 2.0 / own.usual * own.noise
     drawn, bare = asked(None)
     needed = _CLEARLY if odd["massless"] or odd["centres"] else 0.0
-    doubted = own.usual > _WORTHLESS**2 or own.evidence < bare.evidence + needed or not centre.known_links.any()
+    doubted = (
+        own.usual > _WORTHLESS**2
+        or own.evidence < bare.evidence + needed
+        or not centre.known_links.any()
+    )
     factor = _mass(robot, centre.phi) / _mass(robot, drawn.phi)
     text = (
-        "the robot file's bodies fit the data no better than bodies drawn from the geometry: they are off by about "
-        f"{100 * np.sqrt(own.usual):.0f} % of their own size and are not used as a prior"
+        "the robot file's bodies fit the data no better than bodies drawn from the geometry: they "
+        f"are off by about {100 * np.sqrt(own.usual):.0f} % of their own size and are not used as "
+        "a prior"
     )
     off = {"error": float(np.sqrt(own.usual)), "mass_factor": float(factor)}
     left_out = IMPLAUSIBLE(text + _words(odd, factor), links=list(robot.link_names), **off, **odd)
     notices: tuple[Notice, ...] = ()
     if names := [*odd["massless"], *odd["zeros"], *odd["points"]]:
-        text = f"the robot file's values of some links are not used as a prior, or not as they are{_words(odd, 1.0)}"
+        text = (
+            "the robot file's values of some links are not used as a prior, or not as they "
+            f"are{_words(odd, 1.0)}"
+        )
         notices = (IMPLAUSIBLE(text, links=names, **odd),)
     likely = bool(centre.known_links.any()) and not (odd["massless"] or odd["centres"])
     return Trust(left, shares, weight, notices, (left_out,), doubted, likely)

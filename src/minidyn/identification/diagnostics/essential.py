@@ -1,7 +1,8 @@
-"""Essential parameters: those that a recording asks for; the others are set to zero, one by one, at a stated loss.
+"""Essential parameters: those that a recording asks for; the others are set to zero.
 
-Base parameters are the most that any motion could show. A given motion with a given noise shows fewer: some do not
-differ from zero by more than chance. Leaving them out makes a smaller model that predicts as well.
+One by one, at a stated loss. Base parameters are the most that any motion could show. A given
+motion with a given noise shows fewer: some do not differ from zero by more than chance. Leaving
+them out makes a smaller model that predicts as well.
 """
 
 from __future__ import annotations
@@ -24,15 +25,16 @@ from minidyn.identification.friction.choose import seen
 from minidyn.identification.rows.base_rows import remembering
 from minidyn.identification.rows.pieces import pieces_of, reduced, residuals, stacked
 from minidyn.identification.rows.triangles import Triangles
-from minidyn.notices import Notice, look
+from minidyn.notices import Notice, info
 from minidyn.recording.ready import RecordingLike, as_recording, ready
 from minidyn.recording.recording import Recording
 
 _FOLDS = 5
 
-REMOVED = look(
+REMOVED = info(
     "essential.removed",
-    "Base parameters that the recording does not ask for were set to zero; the model was not made consistent.",
+    "Base parameters that the recording does not ask for were set to zero; the model was not made "
+    "consistent.",
     "Export the full estimate where a simulator needs a physically consistent model.",
 )
 
@@ -87,7 +89,10 @@ class Essential:
 
     @property
     def loss(self) -> float:
-        """Growth of the validation error by the reduction: 0.01 is one percent; negative where it fell."""
+        """Growth of the validation error by the reduction: 0.01 is one percent.
+
+        Negative where it fell.
+        """
         return self.steps[-1].validation_error / self.validation_error - 1.0 if self.steps else 0.0
 
     def predict(self, recording: Recording) -> Array:
@@ -97,21 +102,28 @@ class Essential:
     def table(self) -> str:
         """Return a Markdown table of the steps."""
         lines = [
-            "| removed | value | p | p, all removed | parameters left | fit error | validation error |",
+            (
+                "| removed | value | p | p, all removed | parameters left | fit error | "
+                "validation error |"
+            ),
             "|---|---:|---:|---:|---:|---:|---:|",
-            f"| (none) | | | | {len(self.names) + len(self.steps)} | {100 * self.fit_error:.4g} % | "
-            f"{100 * self.validation_error:.4g} % |",
+            f"| (none) | | | | {len(self.names) + len(self.steps)} | {100 * self.fit_error:.4g} % "
+            f"| {100 * self.validation_error:.4g} % |",
         ]
         for step in self.steps:
             lines.append(
-                f"| {step.name} | {step.value:.4g} | {step.p_value:.2g} | {step.p_value_all:.2g} | {step.parameters} | "
-                f"{100 * step.fit_error:.4g} % | {100 * step.validation_error:.4g} % |"
+                f"| {step.name} | {step.value:.4g} | {step.p_value:.2g} | {step.p_value_all:.2g} "
+                f"| {step.parameters} | {100 * step.fit_error:.4g} % | "
+                f"{100 * step.validation_error:.4g} % |"
             )
         return "\n".join(lines)
 
     def __repr__(self) -> str:
         total = len(self.names) + len(self.steps)
-        return f"Essential({len(self.names)} of {total} base parameters, validation error {100 * self.loss:+.2g} %)"
+        return (
+            f"Essential({len(self.names)} of {total} base parameters, validation error "
+            f"{100 * self.loss:+.2g} %)"
+        )
 
 
 def essential(
@@ -123,21 +135,24 @@ def essential(
 ) -> Essential:
     """Return the essential parameters of a model by backward elimination.
 
-    In each step the base parameter that differs least from zero, by an F test that counts samples which repeat each
-    other once, is removed and the others are estimated again by weighted least squares. It ends where the next one
-    differs from zero at the given level, all that was removed together does, or the error on stretches of time that
-    were left out of the fit has grown by more than the given loss.
+    In each step the base parameter that differs least from zero, by an F test that counts samples
+    which repeat each other once, is removed and the others are estimated again by weighted least
+    squares. It ends where the next one differs from zero at the given level, all that was removed
+    together does, or the error on stretches of time that were left out of the fit has grown by more
+    than the given loss.
 
     Args:
         estimate: The full model, for its robot and base parameters, or its path.
         recording: What it was identified from, raw (it is prepared) or prepared, or its path.
         level: Of the tests; 0: only the loss ends the elimination.
-        loss: Largest growth of the validation error, relative to the full model's; infinity: only the tests end it.
+        loss: Largest growth of the validation error, relative to the full model's; infinity: only
+            the tests end it.
 
     Returns:
         The reduced model and the steps to it.
 
-    Gautier (1997) and Pham (1991) take rows for independent and remove by relative standard deviation instead.
+    Gautier (1997) and Pham (1991) take rows for independent and remove by relative standard
+    deviation instead.
     """
     if not 0 <= level < 1:
         raise MinidynError(f"level: expected a probability from 0 to below 1, got {level!r}")
@@ -149,9 +164,14 @@ def essential(
     run = remembering(estimate.robot, run)
     notices = [notice for notice in run.notices if notice not in recording.notices]
     if len(run) * run.n < 2 * estimate.base.rank * _FOLDS:
-        raise MinidynError(f"{len(run)} samples are too few for {estimate.base.rank} base parameters in {_FOLDS} parts")
+        raise MinidynError(
+            f"{len(run)} samples are too few for {estimate.base.rank} base parameters in {_FOLDS} "
+            "parts"
+        )
     with single_thread():
-        return _eliminated(estimate, _Problem.of(seen(estimate, run.info.get("cutoff")), run), level, loss, notices)
+        return _eliminated(
+            estimate, _Problem.of(seen(estimate, run.info.get("cutoff")), run), level, loss, notices
+        )
 
 
 @dataclass(frozen=True)
@@ -166,9 +186,13 @@ class _Problem:
     @classmethod
     def of(cls, estimate: Estimate, run: Recording) -> _Problem:
         def columns(piece: Recording) -> tuple[Array, Array]:
-            dq, ddq, tau = (np.asarray(getattr(piece, name), dtype=float) for name in ("dq", "ddq", "tau"))
+            dq, ddq, tau = (
+                np.asarray(getattr(piece, name), dtype=float) for name in ("dq", "ddq", "tau")
+            )
             states = piece.telemetry.get(STATES)
-            return base_regressor(estimate.robot, piece.q, dq, ddq, base=estimate.base, memory=states), tau
+            return base_regressor(
+                estimate.robot, piece.q, dq, ddq, base=estimate.base, memory=states
+            ), tau
 
         edges = np.linspace(0, len(run), _FOLDS + 1).astype(int)
         parts = tuple(reduced(pieces_of(run[int(a) : int(b)], columns)) for a, b in pairwise(edges))
@@ -212,14 +236,17 @@ def _solved(system: tuple[Array, Array, float], kept: Sequence[int]) -> tuple[Ar
     diagonal = np.abs(np.diag(triangle))
     if np.any(diagonal <= 1e-12 * np.linalg.norm(triangle, axis=0)):
         raise MinidynError(
-            "a stretch of this recording does not determine all base parameters; give a longer or richer motion"
+            "a stretch of this recording does not determine all base parameters; give a longer or "
+            "richer motion"
         )
     if len(kept):
         beta[list(kept)] = solve_triangular(triangle, right)
     return beta, triangle, left
 
 
-def _eliminated(estimate: Estimate, problem: _Problem, level: float, loss: float, notices: list[Notice]) -> Essential:
+def _eliminated(
+    estimate: Estimate, problem: _Problem, level: float, loss: float, notices: list[Notice]
+) -> Essential:
     size, names = estimate.base.rank, estimate.names
     kept = list(range(size))
     system = _stack(problem.parts, problem.scale)
@@ -249,12 +276,19 @@ def _eliminated(estimate: Estimate, problem: _Problem, level: float, loss: float
         steps.append(Elimination(name, value, chance, chance_all, len(fewer), *errors))
         kept, beta, R = fewer, new_beta, new_R
     covariance = np.zeros((size, size))
-    inverse = np.asarray(solve_triangular(R, np.eye(len(kept))), dtype=float) if kept else np.zeros((0, 0))
+    inverse = (
+        np.asarray(solve_triangular(R, np.eye(len(kept))), dtype=float)
+        if kept
+        else np.zeros((0, 0))
+    )
     covariance[np.ix_(kept, kept)] = inverse @ inverse.T
     base, robot = estimate.base, estimate.robot
     regrouped = robot.parameters[list(robot.layout.indices(base.regrouped))]
     lifted = np.asarray(base.lift(beta, np.nan_to_num(regrouped)), dtype=float)
-    text = f"{len(steps)} of {size} base parameters were removed as not essential; the model was not made consistent"
+    text = (
+        f"{len(steps)} of {size} base parameters were removed as not essential; the model was not "
+        "made consistent"
+    )
     notice = REMOVED(text, names=[step.name for step in steps], parameters=size)
     reduced_estimate = replace(
         estimate,

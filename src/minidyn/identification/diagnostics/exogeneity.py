@@ -1,10 +1,11 @@
 """Was plain least squares biased? The Durbin-Wu-Hausman test, robust to residuals with a memory.
 
-Least squares is right where the regressor has nothing to do with the residual. Noise in the states breaks that: it is
-in the columns and, times the parameters, in the residual. Instruments Z are the columns without that noise, so that
-v = (W - Z) beta is, joint by joint, the torque that the noise of the states is worth. Where least squares is unbiased,
-v and the residual are unrelated, and the test asks just that. It looks in one direction for each joint, the one in
-which noise of the states pulls, not in one for each parameter: blocks of a short recording could not tell those apart.
+Least squares is right where the regressor has nothing to do with the residual. Noise in the states
+breaks that: it is in the columns and, times the parameters, in the residual. Instruments Z are the
+columns without that noise, so that v = (W - Z) beta is, joint by joint, the torque that the noise
+of the states is worth. Where least squares is unbiased, v and the residual are unrelated, and the
+test asks just that. It looks in one direction for each joint, the one in which noise of the states
+pulls, not in one for each parameter: blocks of a short recording could not tell those apart.
 """
 
 from __future__ import annotations
@@ -18,19 +19,23 @@ from minidyn.arrays import Array, single_thread
 from minidyn.identification.estimators.solve import block_sums, pseudo_inverse
 from minidyn.identification.rows.pieces import Pieces
 from minidyn.identification.rows.triangles import triangle_of
-from minidyn.notices import Notice, info, look
+from minidyn.notices import Notice, info, warning
 
 LEVEL = 0.05
 
-BIASED = look(
+BIASED = warning(
     "identify.biased",
     "A test finds that plain least squares is biased on this recording.",
     'Prefer the estimates of "iv", or filter positions more strongly; compare both.',
 )
-UNBIASED = info("identify.unbiased", "A test finds no bias of plain least squares on this recording.")
+UNBIASED = info(
+    "identify.unbiased", "A test finds no bias of plain least squares on this recording."
+)
 
 _DRAWS, _AT_ONCE = 5000, 100
-_MANY = 20  # blocks for each parameter: with more, what leaks through the fit is nothing beside them
+_MANY = (
+    20  # blocks for each parameter: with more, what leaks through the fit is nothing beside them
+)
 _NOTHING = 1e-9  # of a joint's torque: a difference of regressors below is rounding
 
 
@@ -51,19 +56,24 @@ class Exogeneity:
     def notice(self) -> Notice:
         """The verdict as a notice."""
         made = BIASED if self.dof[0] and self.biased else UNBIASED
-        return made(self.verdict, p_value=self.p_value, statistic=self.statistic, dof=list(self.dof))
+        return made(
+            self.verdict, p_value=self.p_value, statistic=self.statistic, dof=list(self.dof)
+        )
 
     @property
     def verdict(self) -> str:
         """The result in words."""
         if self.dof[0] == 0:
-            return "recorded states have no noise that instruments could show: plain least squares is not biased by any"
+            return (
+                "recorded states have no noise that instruments could show: plain least squares "
+                "is not biased by any"
+            )
         value = f"p = {self.p_value:.2g}, F({self.dof[0]}, {self.dof[1]}) = {self.statistic:.3g}"
         if self.biased:
             return (
-                f"plain least squares was measurably biased ({value}): what recorded states have and simulated ones "
-                "have not is correlated with the residual torque. Noise does that, and so does torque that the model "
-                "lacks where joints reverse"
+                f"plain least squares was measurably biased ({value}): what recorded states have "
+                "and simulated ones have not is correlated with the residual torque. Noise does "
+                "that, and so does torque that the model lacks where joints reverse"
             )
         return f"plain least squares was not measurably biased ({value})"
 
@@ -71,9 +81,10 @@ class Exogeneity:
 def exogeneity_test(pieces: Pieces, beta: Array, sigma: Array, length: int) -> Exogeneity:
     """Test whether the regressor of rows with instruments is unrelated to the residual.
 
-    A score test: sums of v times the residual of least squares, both freed of the columns of W, over blocks of `length`
-    samples, several times the memory of the residuals. Under exogeneity they have mean zero. An estimate beta (b,)
-    gives the directions their weights; sigma (n,) is the noise of each joint.
+    A score test: sums of v times the residual of least squares, both freed of the columns of W,
+    over blocks of `length` samples, several times the memory of the residuals. Under exogeneity
+    they have mean zero. An estimate beta (b,) gives the directions their weights; sigma (n,) is the
+    noise of each joint.
     """
     with single_thread():
         factor, torque = _factor(pieces, beta, sigma)
@@ -91,7 +102,9 @@ def exogeneity_test(pieces: Pieces, beta: Array, sigma: Array, length: int) -> E
                 residual = piece.y / sigma - W @ right
                 # v of a joint has rows of that joint only; its projection on W has rows of all
                 free = np.einsum("kij,jm->kim", W, -along[:, shown])
-                free[:, shown, range(len(shown))] += (((piece.W - piece.instruments) @ beta) / sigma)[:, shown]
+                free[:, shown, range(len(shown))] += (
+                    ((piece.W - piece.instruments) @ beta) / sigma
+                )[:, shown]
                 parts = (
                     np.einsum("kim,ki->km", free, residual),
                     np.einsum("kij,ki->kj", W, residual),
@@ -102,7 +115,9 @@ def exogeneity_test(pieces: Pieces, beta: Array, sigma: Array, length: int) -> E
         sums = block_sums(scores(), length)
         own, pull, leak = np.split(sums, [len(shown), len(shown) + size], axis=1)
         leak = leak.reshape(len(own), len(shown), size) @ (inverse @ inverse.T)
-        if len(own) < 3 * len(shown):  # too few blocks for one direction a joint: all joints together
+        if len(own) < 3 * len(
+            shown
+        ):  # too few blocks for one direction a joint: all joints together
             own, leak = own.sum(axis=1, keepdims=True), leak.sum(axis=1, keepdims=True)
         return _mean_is_zero(own, pull, leak)
 
@@ -110,11 +125,12 @@ def exogeneity_test(pieces: Pieces, beta: Array, sigma: Array, length: int) -> E
 def _mean_is_zero(sums: Array, pull: Array, leak: Array) -> Exogeneity:
     """Test that independent rows (K, m) have mean zero, whatever the size of each.
 
-    Under that hypothesis the sign of a row says nothing: Hotelling's statistic is compared with those of the same rows
-    with signs drawn at random. Unlike the F distribution this needs no rows of equal size, and here a few blocks, where
-    joints reverse, weigh most. Rows are sums of residuals of a fit, not of noise: residuals with other signs pull the
-    fit elsewhere (K, b), and that leaks into all rows (K, m, b). Without it the test would reject too rarely where
-    noise has a memory, which the fit takes up more of.
+    Under that hypothesis the sign of a row says nothing: Hotelling's statistic is compared with
+    those of the same rows with signs drawn at random. Unlike the F distribution this needs no rows
+    of equal size, and here a few blocks, where joints reverse, weigh most. Rows are sums of
+    residuals of a fit, not of noise: residuals with other signs pull the fit elsewhere (K, b), and
+    that leaks into all rows (K, m, b). Without it the test would reject too rarely where noise has
+    a memory, which the fit takes up more of.
     """
     count, size = sums.shape
     if count <= size:
@@ -143,7 +159,9 @@ def _statistic(rows: Array) -> Array:
 
 
 def _factor(pieces: Pieces, beta: Array, sigma: Array) -> tuple[Array, Array]:
-    """Triangle of [W | V | y] with a column of V for each joint, and each joint's torque (root of the squares' sum)."""
+    """Triangle of [W | V | y] with a column of V for each joint, and each joint's torque (root of
+    the squares' sum).
+    """
     size, count = len(beta), len(sigma)
     factor = np.zeros((0, size + count + 1))
     squares = np.zeros(count)

@@ -1,6 +1,7 @@
-"""What a log holds, joint by joint, before any fit: ranges against limits, reversals, standstill, saturation, rates.
+"""What a log holds, joint by joint, before any fit.
 
-Sums are collected piece by piece, so that logs on disk are read once and memory does not grow.
+Ranges against limits, reversals, standstill, saturation, rates. Sums are collected piece by piece,
+so that logs on disk are read once and memory does not grow.
 """
 
 from __future__ import annotations
@@ -17,48 +18,49 @@ from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, look
+from minidyn.notices import Notice, warning
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.recording import Recording
 
-SATURATED = look(
+SATURATED = warning(
     "check.saturated",
     "A joint's torque stays at its largest value: the drive, or the sensor, was at its bound.",
-    "Record a slower motion of joint {joint!r}, or a smaller load; a torque that was cut off is wrong data.",
+    "Record a slower motion of joint {joint!r}, or a smaller load; a torque that was cut off is "
+    "wrong data.",
 )
-FEW_REVERSALS = look(
+FEW_REVERSALS = warning(
     "check.few_reversals",
     "A joint hardly reverses: dry friction cannot be told from gravity and offsets.",
     "Let joint {joint!r} move back and forth several times.",
 )
-RESTS = look(
+RESTS = warning(
     "check.rests",
     "A joint stands still for most of the log.",
     "Cut the standstill out, or let joint {joint!r} move for most of the time.",
 )
-SPEED_LIMIT = look(
+SPEED_LIMIT = warning(
     "check.speed_limit",
     "Speeds are beyond the joint's limit: units or times may be wrong.",
     "Check the units of positions and speeds, and the unit of time, of joint {joint!r}.",
 )
-UNEVEN_RUNS = look(
+UNEVEN_RUNS = warning(
     "check.rates_differ",
     "Runs of the log have different sample rates.",
     "Check the unit of time of each file. They can be fitted together where the rates are right.",
 )
 
 WELL, FAIR = 0.1, 0.3
-"""Relative standard deviations up to which a parameter is shown well, and up to which it is shown fairly."""
+"""Relative standard deviations up to which a parameter is shown well, and up to which it is shown
+fairly.
+"""
 HEADINGS = (
-    "joint", "position", "limits", "speed", "torque", "scale", "noise", "reversals", "standstill", "saturated",
+    "joint", "position", "limits", "speed", "torque", "scale", "noise", "reversals", "standstill", "saturated",  # noqa: E501
 )  # fmt: skip
 """Of the table of joints."""
-LEVELS = {"good": "Ready to be fitted", "caution": "Can be fitted; read the remarks", "bad": "Not to be fitted yet"}
-"""Verdicts on a log, and their words."""
-
 _TILE = 1 << 16
 _EQUAL = 1e-6  # of the largest torque: values so near to it are cut off there
 _DISTINCT = 200  # values of a coarse sensor: equal ones are no sign of saturation
+_VARIES = 0.2  # of the largest torque: one that varies by less is nearly constant
 _BOUND = 0.98  # of the effort limit
 _SATURATED = 0.005  # share of samples at the bound that is worth a word
 _SLOW = 0.02  # of the largest speed: slower is standstill
@@ -98,7 +100,9 @@ class JointFacts:
     def beyond(self) -> bool:
         """Whether positions leave the limits by more than a fiftieth of the reach."""
         margin = 0.02 * max(abs(self.lower), abs(self.upper))
-        return math.isfinite(margin) and (self.most > self.upper + margin or self.least < self.lower - margin)
+        return math.isfinite(margin) and (
+            self.most > self.upper + margin or self.least < self.lower - margin
+        )
 
     @property
     def noise_share(self) -> float:
@@ -107,7 +111,10 @@ class JointFacts:
 
 
 def shown_word(relative: float) -> str:
-    """Return how a log shows a parameter of that relative standard deviation: well, fairly, weakly, not."""
+    """Return how a log shows a parameter of that relative standard deviation.
+
+    Well, fairly, weakly, not.
+    """
     if not math.isfinite(relative):
         return "not"
     return "well" if relative <= WELL else "fairly" if relative <= FAIR else "weakly"
@@ -140,7 +147,9 @@ class _Ranges:
     effort: Array  # limits
     least: Array
     most: Array
-    torque: Array  # largest
+    torque: Array  # largest, sign apart
+    low: Array  # torque, with its sign
+    high: Array
     at_bound: Array  # samples near the largest torque
     at_limit: Array  # samples near the limit
     squares: Array
@@ -151,16 +160,25 @@ class _Ranges:
     def of(cls, effort: Array) -> _Ranges:
         n = len(effort)
         none = np.zeros(n)  # nothing is changed in place
-        return cls(effort, np.full(n, np.inf), np.full(n, -np.inf), none, none, none, none)
+        up, down = np.full(n, np.inf), np.full(n, -np.inf)
+        return cls(effort, up, down, none, up, down, none, none, none)
 
     def add(self, tile: Recording) -> None:
         q = np.where(np.isfinite(tile.q), tile.q, np.nan)
-        self.least, self.most = np.fmin(self.least, np.fmin.reduce(q)), np.fmax(self.most, np.fmax.reduce(q))
+        self.least, self.most = (
+            np.fmin(self.least, np.fmin.reduce(q)),
+            np.fmax(self.most, np.fmax.reduce(q)),
+        )
         if tile.tau is not None:
             tau = np.abs(np.nan_to_num(tile.tau))
             if self.coarse is None:
-                self.coarse = np.array([len(np.unique(column)) < min(_DISTINCT, len(tile) / 4) for column in tau.T])
+                self.coarse = np.array(
+                    [len(np.unique(column)) < min(_DISTINCT, len(tile) / 4) for column in tau.T]
+                )
             self._larger(tau.max(axis=0, initial=0.0))
+            signed = np.nan_to_num(tile.tau)
+            self.low = np.minimum(self.low, signed.min(axis=0, initial=np.inf))
+            self.high = np.maximum(self.high, signed.max(axis=0, initial=-np.inf))
             near = (tau >= self.torque * (1 - _EQUAL)) & (self.torque > 0)
             self.at_bound = self.at_bound + np.sum(near, axis=0)
             self.at_limit = self.at_limit + np.sum(tau >= _BOUND * self.effort, axis=0)
@@ -175,15 +193,20 @@ class _Ranges:
     def join(self, after: _Ranges) -> None:
         """Add what other samples hold, those that come next."""
         self.least, self.most = np.fmin(self.least, after.least), np.fmax(self.most, after.most)
+        self.low, self.high = np.minimum(self.low, after.low), np.maximum(self.high, after.high)
         before = self.torque
         self._larger(after.torque)
-        self.at_bound = self.at_bound + np.where(before > after.torque * (1 + _EQUAL), 0.0, after.at_bound)
+        self.at_bound = self.at_bound + np.where(
+            before > after.torque * (1 + _EQUAL), 0.0, after.at_bound
+        )
         self.at_limit, self.squares = self.at_limit + after.at_limit, self.squares + after.squares
         self.coarse = after.coarse if self.coarse is None else self.coarse
         self.samples += after.samples
 
 
-def _looked_at(effort: Array, chunk: AnyRecording, row: int, progress: object) -> tuple[_Ranges, list[_Stretch]]:
+def _looked_at(
+    effort: Array, chunk: AnyRecording, row: int, progress: object
+) -> tuple[_Ranges, list[_Stretch]]:
     """Return what a chunk that begins at a row of the log holds, and its parts of runs."""
     ranges, stretches = _Ranges.of(effort), list[_Stretch]()
     runs: Sequence[AnyRecording] = chunk.runs
@@ -204,12 +227,16 @@ def _looked_at(effort: Array, chunk: AnyRecording, row: int, progress: object) -
 def log_facts(
     robot: Robot, raw: AnyRecording, prepared: AnyRecording | None
 ) -> tuple[list[JointFacts], list[RunFacts]]:
-    """Return the facts of each joint, of the log as read and speeds of the prepared one, where there is one; of runs.
+    """Return the facts of each joint, of the log as read and speeds of the prepared one, where
+    there is one; of runs.
 
-    Of a run: its length, and the rate of its first samples. Logs on disk are read once, by workers if they have some.
+    Of a run: its length, and the rate of its first samples. Logs on disk are read once, by workers
+    if they have some.
     """
     n, starts = robot.n, raw.starts
-    ranges = _Ranges.of(np.array([robot.joints[index].limits.effort for index in robot.independent]))
+    ranges = _Ranges.of(
+        np.array([robot.joints[index].limits.effort for index in robot.independent])
+    )
     parts: list[list[_Stretch]] = [[] for _ in starts]
     for found_there, stretches in raw.each(partial(_looked_at, ranges.effort), left_out=True):
         ranges.join(found_there)
@@ -221,9 +248,18 @@ def log_facts(
         if own
     ]
     coarse = np.zeros(n, dtype=bool) if ranges.coarse is None else ranges.coarse
-    at_bound = np.where(coarse | (ranges.at_bound < 2), 0.0, ranges.at_bound)  # some sample is the largest
+    even = ~(ranges.high - ranges.low > _VARIES * ranges.torque)  # equal values are no bound there
+    at_bound = np.where(
+        coarse | even | (ranges.at_bound < 2), 0.0, ranges.at_bound
+    )  # some sample is the largest
     share = np.maximum(at_bound, ranges.at_limit) / max(ranges.samples, 1)
-    least, most, torque, squares, samples = ranges.least, ranges.most, ranges.torque, ranges.squares, ranges.samples
+    least, most, torque, squares, samples = (
+        ranges.least,
+        ranges.most,
+        ranges.torque,
+        ranges.squares,
+        ranges.samples,
+    )
     speed, still, reversals = _motion(prepared, n)
     found = []
     for k, index in enumerate(robot.independent):
@@ -239,7 +275,9 @@ def log_facts(
                 speed=float(speed[k]),
                 speed_limit=joint.limits.velocity,
                 torque=float(torque[k]) if "tau" in raw.signals else math.nan,
-                torque_rms=float(np.sqrt(squares[k] / max(samples, 1))) if "tau" in raw.signals else math.nan,
+                torque_rms=float(np.sqrt(squares[k] / max(samples, 1)))
+                if "tau" in raw.signals
+                else math.nan,
                 effort=joint.limits.effort,
                 reversals=int(reversals[k]),
                 standstill=float(still[k]),
@@ -250,13 +288,18 @@ def log_facts(
 
 
 def _motion(recording: AnyRecording | None, n: int) -> tuple[Array, Array, Array]:
-    """Return largest speed, share of standstill and number of reversals of each joint, each (n,)."""
+    """Return largest speed, share of standstill and number of reversals of each joint.
+
+    Each (n,).
+    """
     if recording is None or "dq" not in recording.signals:
         return np.full(n, np.nan), np.full(n, np.nan), np.zeros(n)
     speed = np.maximum.reduce([np.zeros(n), *recording.each(_fastest)])
     slow, reversals, samples = np.zeros(n), np.zeros(n), 0
     last, starts = np.zeros(n), recording.starts
-    for row, count, resting, turns, first, final in chain.from_iterable(recording.each(partial(_reversals, speed))):
+    for row, count, resting, turns, first, final in chain.from_iterable(
+        recording.each(partial(_reversals, speed))
+    ):
         last = np.zeros(n) if row in starts else last
         slow, samples = slow + resting, samples + count
         reversals += turns + (last * first < 0)
@@ -273,9 +316,10 @@ def _fastest(chunk: AnyRecording, row: int, progress: object) -> Array:
 def _reversals(
     speed: Array, chunk: AnyRecording, row: int, progress: object
 ) -> list[tuple[int, int, Array, Array, Array, Array]]:
-    """Return of each part of a run, for each joint (n,) whose largest speed is given: slow samples and reversals.
+    """Return of each part of a run, for each joint (n,) whose largest speed is given.
 
-    Before them where it begins and how many samples it has, after them the way that each joint goes first and last.
+    Slow samples and reversals. Before them where it begins and how many samples it has, after them
+    the way that each joint goes first and last.
     """
     made, runs = [], list[AnyRecording](chunk.runs)
     for run in runs:
@@ -301,17 +345,27 @@ def fact_notices(joints: list[JointFacts], runs: list[RunFacts]) -> list[Notice]
     for one in joints:
         name = one.name
         if one.saturated > _SATURATED:
-            text = f"joint {name!r}: its torque is at {one.torque:.4g} in {100 * one.saturated:.2g} % of the samples"
+            text = (
+                f"joint {name!r}: its torque is at {one.torque:.4g} in {100 * one.saturated:.2g} "
+                "% of the samples"
+            )
             found.append(SATURATED(text, joint=name, torque=one.torque, share=one.saturated))
         if one.speed > 0 and one.reversals < _REVERSALS:
             found.append(
-                FEW_REVERSALS(f"joint {name!r} reverses {one.reversals} times", joint=name, count=one.reversals)
+                FEW_REVERSALS(
+                    f"joint {name!r} reverses {one.reversals} times",
+                    joint=name,
+                    count=one.reversals,
+                )
             )
         if one.speed > 0 and one.standstill > _RESTING:
             text = f"joint {name!r} stands still for {100 * one.standstill:.0f} % of the log"
             found.append(RESTS(text, joint=name, share=one.standstill))
         if one.speed > _TOO_FAST * one.speed_limit:
-            text = f"joint {name!r}: speeds reach {one.speed:.4g}, the limit is {one.speed_limit:.4g} {one.unit}/s"
+            text = (
+                f"joint {name!r}: speeds reach {one.speed:.4g}, the limit is "
+                f"{one.speed_limit:.4g} {one.unit}/s"
+            )
             found.append(SPEED_LIMIT(text, joint=name, speed=one.speed, limit=one.speed_limit))
     rates = [run.rate for run in runs if math.isfinite(run.rate)]
     if rates and max(rates) > 1.5 * min(rates):

@@ -1,14 +1,15 @@
 """Where the numbers of an identified link come from: from the data, or from the prior.
 
-Torques show base parameters only; what lies beside them keeps the value of the prior. With a prior spread S of the
-standard parameters φ and the covariance C with which the data alone give β = B φ, the data shrink the spread to
+Torques show base parameters only; what lies beside them keeps the value of the prior. With a prior
+spread S of the standard parameters φ and the covariance C with which the data alone give β = B φ,
+the data shrink the spread to
 
     V = S - S Bᵀ (B S Bᵀ + C)⁻¹ B S
 
-and the data's share of a quantity y(φ) is 1 - (g V gᵀ) / (g S gᵀ), g the derivative of y: 1 where the data decide
-alone, 0 where they say nothing. Links and base parameters are judged alike. S is that of the affine-invariant metric of
-pseudo-inertias (Lee, Wensing and Park 2020): each body may be off by its own size, which depends on no frame and no
-unit.
+and the data's share of a quantity y(φ) is 1 - (g V gᵀ) / (g S gᵀ), g the derivative of y: 1 where
+the data decide alone, 0 where they say nothing. Links and base parameters are judged alike. S is
+that of the affine-invariant metric of pseudo-inertias (Lee, Wensing and Park 2020): each body may
+be off by its own size, which depends on no frame and no unit.
 """
 
 from __future__ import annotations
@@ -24,21 +25,29 @@ from minidyn.model.parameters import from_pseudo_inertia, to_body, to_pseudo_ine
 
 _SMALL = 1e-6  # step of a derivative, relative
 _THIN = 1e-9  # least eigenvalue of a body, relative: sheets, and what cannot exist
-_WIDEST = 1e6  # standard deviations of a base parameter beyond its size that count as not determined
+_WIDEST = (
+    1e6  # standard deviations of a base parameter beyond its size that count as not determined
+)
 
 
 @dataclass(frozen=True)
 class LinkOrigin:
-    """A link before and after identification, and the data's share of each quantity (0 … 1; NaN: not known)."""
+    """A link before and after identification, and the data's share of each quantity (0 … 1; NaN:
+    not known).
+    """
 
     name: str
-    before: tuple[float, Array, Array]  # mass, kg; centre of mass (3,), m; principal inertias (3,), kg m²
+    before: tuple[
+        float, Array, Array
+    ]  # mass, kg; centre of mass (3,), m; principal inertias (3,), kg m²
     after: tuple[float, Array, Array]
     shares: tuple[float, float, float]  # of mass, centre of mass, inertias
 
 
 def link_origins(estimate: Identified) -> tuple[LinkOrigin, ...]:
-    """Return for each link of an estimate its values before and after and the data's share of them."""
+    """Return for each link of an estimate its values before and after and the data's share of
+    them.
+    """
     robot, described = estimate.robot, estimate.base.robot
     spread = _prior_spread(estimate)
     left = None if spread is None else _left(estimate, spread)
@@ -55,7 +64,10 @@ def link_origins(estimate: Identified) -> tuple[LinkOrigin, ...]:
 
 
 def data_shares(estimate: Identified) -> Array:
-    """Return the data's share of each base parameter (b,), 0 … 1, the rest is the prior's; NaN: not known."""
+    """Return the data's share of each base parameter (b,), 0 … 1, the rest is the prior's.
+
+    NaN: not known.
+    """
     spread = _prior_spread(estimate)
     left = None if spread is None else _left(estimate, spread)
     if spread is None or left is None:
@@ -64,9 +76,14 @@ def data_shares(estimate: Identified) -> Array:
 
 
 def principal_inertias(phi: Array) -> Array:
-    """Return the principal moments of inertia (3,) about the centre of mass, rising, kg m²; NaN where not known."""
+    """Return the principal moments of inertia (3,) about the centre of mass, rising, kg m².
+
+    NaN where not known.
+    """
     inertia = to_body(phi)[2]
-    return np.asarray(np.linalg.eigvalsh(inertia) if np.isfinite(inertia).all() else np.full(3, np.nan))
+    return np.asarray(
+        np.linalg.eigvalsh(inertia) if np.isfinite(inertia).all() else np.full(3, np.nan)
+    )
 
 
 def _values(phi: Array) -> tuple[float, Array, Array]:
@@ -82,7 +99,10 @@ _QUANTITIES: tuple[Callable[[Array], Array], ...] = (
 
 
 def _prior_spread(estimate: Identified) -> Array | None:
-    """S (p, p): of each link its own size, of each drive term its value; None where a parameter is unknown."""
+    """S (p, p): of each link its own size, of each drive term its value.
+
+    None where a parameter is unknown.
+    """
     robot = estimate.robot
     size = np.zeros((len(robot.parameters),) * 2)
     for part in robot.layout.links:
@@ -91,7 +111,8 @@ def _prior_spread(estimate: Identified) -> Array | None:
             return None
         values, vectors = np.linalg.eigh(pseudo)
         root = vectors * np.sqrt(np.maximum(values, _THIN * max(float(values[-1]), 1e-12)))
-        directions = []  # δP = L E Lᵀ with E the unit symmetric matrices: of length one in the metric
+        # δP = L E Lᵀ with E the unit symmetric matrices: of length one in the metric
+        directions = []
         for i, j in zip(*np.triu_indices(4)):
             unit = np.zeros((4, 4))
             unit[i, j] = unit[j, i] = 1.0 if i == j else np.sqrt(0.5)
@@ -122,9 +143,15 @@ def _left(estimate: Identified, spread: Array) -> Array | None:
 
 def _derivative(quantity: Callable[[Array], Array], phi: Array) -> Array:
     steps = _SMALL * np.maximum(np.abs(phi), 1e-3 * np.abs(phi).max())
-    return np.stack([(quantity(phi + h) - quantity(phi - h)) / (2 * h.sum()) for h in np.diag(steps)], axis=-1)
+    return np.stack(
+        [(quantity(phi + h) - quantity(phi - h)) / (2 * h.sum()) for h in np.diag(steps)], axis=-1
+    )
 
 
 def _share(g: Array, spread: Array, left: Array) -> float:
     whole = float(np.trace(g @ spread @ g.T))
-    return float(np.clip(1.0 - np.trace(g @ left @ g.T) / whole, 0.0, 1.0)) if whole > 0 else float("nan")
+    return (
+        float(np.clip(1.0 - np.trace(g @ left @ g.T) / whole, 0.0, 1.0))
+        if whole > 0
+        else float("nan")
+    )

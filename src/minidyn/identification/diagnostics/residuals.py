@@ -1,4 +1,6 @@
-"""Sums over residuals that say how good a model is: collected piece by piece, so that memory does not grow."""
+"""Sums over residuals that say how good a model is: collected piece by piece, so that memory does
+not grow.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +26,7 @@ class Residuals:
         self.samples = 0
         self.squares = np.zeros(joints)
         self.torque_squares = np.zeros(joints)
+        self.largest = np.zeros(joints)  # torque, sign apart
         self.sums = np.zeros(joints)
         self._products = np.zeros((LAGS, joints))  # of samples k + 1 apart
         self._ends = np.zeros((LAGS, joints))  # sums of both samples of each pair
@@ -42,6 +45,7 @@ class Residuals:
         self.samples += len(residual)
         self.squares += np.sum(residual**2, axis=0)
         self.torque_squares += np.sum(torque**2, axis=0)
+        self.largest = np.maximum(self.largest, np.abs(torque).max(axis=0, initial=0.0))
         self.sums += np.sum(residual, axis=0)
         if self._whole and len(self._head) < LAGS:
             self._head = np.concatenate([self._head, residual[: LAGS - len(self._head)]])
@@ -57,8 +61,17 @@ class Residuals:
 
     def join(self, later: Residuals) -> None:
         """Add samples that follow the last ones and were collected elsewhere."""
-        for name in ("samples", "squares", "torque_squares", "sums", "_products", "_ends", "_pairs"):
+        for name in (
+            "samples",
+            "squares",
+            "torque_squares",
+            "sums",
+            "_products",
+            "_ends",
+            "_pairs",
+        ):
             setattr(self, name, getattr(self, name) + getattr(later, name))
+        self.largest = np.maximum(self.largest, later.largest)
         joined = np.concatenate([self._tail, later._head])
         for lag in range(1, LAGS + 1):  # pairs of a sample here and one there
             first, count = max(0, len(self._tail) - lag), len(self._tail)
@@ -79,7 +92,9 @@ class Residuals:
     def relative(self) -> Array:
         """‖residual‖ / ‖torque‖ of each joint (n,); NaN where the torque is zero throughout."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(self.torque_squares > 0, np.sqrt(self.squares / self.torque_squares), np.nan)
+            return np.where(
+                self.torque_squares > 0, np.sqrt(self.squares / self.torque_squares), np.nan
+            )
 
     @property
     def overall(self) -> float:
@@ -99,17 +114,24 @@ class Residuals:
         pairs = np.maximum(self._pairs, 1)[:, None]
         covariance = (self._products - self.bias * self._ends) / pairs + self.bias**2
         covariance[self._pairs == 0] = 0.0
-        return np.where(variance > 1e-24 * (self.squares + 1e-300), covariance / np.maximum(variance, 1e-300), 0.0)
+        return np.where(
+            variance > 1e-24 * (self.squares + 1e-300),
+            covariance / np.maximum(variance, 1e-300),
+            0.0,
+        )
 
     def systematic(self, lag: int = 1) -> tuple[Array, Array]:
-        """Return (error, share) of what is systematic in each joint's residual, not noise (n,) each.
+        """Return (error, share) of what is systematic in each joint's residual, not noise (n,)
+        each.
 
-        A residual is a systematic part s, slow against the sample rate, plus white noise. Samples `lag` apart share s
-        but no noise, so that their covariance is the power of s about its mean; the mean is systematic, too. What is
-        not slow but regular, such as a ripple, shows in how well the last 20 samples predict the next. Of all three the
-        95 % band of white noise is taken off: what is surely systematic, 0 where there is noise alone. `error` is the
-        root of this power over that of the torque, `share` is it over the power of the residual; `lag` is 1 for raw
-        torque, and half a period of the cut-off where the torque was low-passed, since that noise is slow, too.
+        A residual is a systematic part s, slow against the sample rate, plus white noise. Samples
+        `lag` apart share s but no noise, so that their covariance is the power of s about its mean;
+        the mean is systematic, too. What is not slow but regular, such as a ripple, shows in how
+        well the last 20 samples predict the next. Of all three the 95 % band of white noise is
+        taken off: what is surely systematic, 0 where there is noise alone. `error` is the root of
+        this power over that of the torque, `share` is it over the power of the residual; `lag` is 1
+        for raw torque, and half a period of the cut-off where the torque was low-passed, since that
+        noise is slow, too.
         """
         count = max(self.samples, 1)
         power, bias = self.squares / count, self.bias**2
@@ -121,13 +143,17 @@ class Residuals:
             shared = np.maximum(shared, self._predictable)
         found = shared * variance + np.maximum(bias - _BAND**2 * lag * variance / count, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            error = np.where(self.torque_squares > 0, np.sqrt(found * count / self.torque_squares), np.nan)
+            error = np.where(
+                self.torque_squares > 0, np.sqrt(found * count / self.torque_squares), np.nan
+            )
             share = np.where(power > 0, np.minimum(found / power, 1.0), 0.0)
         return error, share
 
     @property
     def _predictable(self) -> Array:
-        """Share of each joint's variance that the last samples predict (n,), above what they do of white noise."""
+        """Share of each joint's variance that the last samples predict (n,), above what they do of
+        white noise.
+        """
         lags = int(np.sum(self._pairs > 0))
         if lags == 0:
             return np.zeros(len(self.sums))
@@ -146,7 +172,9 @@ class Residuals:
 
     @property
     def ljung_box(self) -> Array:
-        """Probability (n,) that white noise shows autocorrelations at least as large (test of Ljung and Box, 1978)."""
+        """Probability (n,) that white noise shows autocorrelations at least as large (test of Ljung
+        and Box, 1978).
+        """
         lags = int(np.sum(self._pairs > 0))
         if lags == 0:
             return np.ones(len(self.sums))
@@ -156,8 +184,14 @@ class Residuals:
 
 
 def whiteness_words(probability: float, predictable: float) -> str:
-    """Return in words what the Ljung-Box test and the share of power that the sample before predicts say."""
+    """Return in words what the Ljung-Box test and the share of power that the sample before
+    predicts say.
+    """
     if probability >= _WHITE:
         return "white: only noise is left"
     shown = f"autocorrelated (lag 1: {math.sqrt(predictable):.2g})"
-    return f"nearly white: {shown}" if predictable < 0.05 else f"not white: {shown}, something is not modelled"
+    return (
+        f"nearly white: {shown}"
+        if predictable < 0.05
+        else f"not white: {shown}, something is not modelled"
+    )

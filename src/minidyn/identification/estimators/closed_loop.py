@@ -1,15 +1,18 @@
-"""A model simulated in the robot's place: same controller, same reference, run by run, on the controller's clock.
+"""A model simulated in the robot's place.
 
-Simulating and fitting take turns: the states of the current model give the next fit, that fit the next model. The
-simulated states are free of measurement noise, and with the true model they are the true ones. Without a controller the
-model is led along the smoothed motion by computed torque. That law cancels the model it is made of, so the simulated
-robot follows its reference exactly whatever the parameters are: nothing needs to be integrated.
+Same controller, same reference, run by run, on the controller's clock. Simulating and fitting take
+turns: the states of the current model give the next fit, that fit the next model. The simulated
+states are free of measurement noise, and with the true model they are the true ones. Without a
+controller the model is led along the smoothed motion by computed torque. That law cancels the model
+it is made of, so the simulated robot follows its reference exactly whatever the parameters are:
+nothing needs to be integrated.
 
-Direct and inverse dynamic identification compares the torque that the simulated model needs with the measured one:
-Gautier, Janot and Vandanjon, "A new closed-loop output error method for parameter identification of robot dynamics"
-(IEEE Trans. Control Systems Technology 21, 2013). Because the loop holds simulated states near the true ones whatever
-the parameters, the torque depends on them nearly as the inverse model along those states does, and each Gauss-Newton
-step is a linear least-squares fit along them. Measured speeds and accelerations are not used.
+Direct and inverse dynamic identification compares the torque that the simulated model needs with
+the measured one: Gautier, Janot and Vandanjon, "A new closed-loop output error method for parameter
+identification of robot dynamics" (IEEE Trans. Control Systems Technology 21, 2013). Because the
+loop holds simulated states near the true ones whatever the parameters, the torque depends on them
+nearly as the inverse model along those states does, and each Gauss-Newton step is a linear
+least-squares fit along them. Measured speeds and accelerations are not used.
 """
 
 from __future__ import annotations
@@ -30,26 +33,34 @@ from minidyn.errors import MinidynError
 from minidyn.identification.consistency.consistency import make_consistent
 from minidyn.identification.estimators.linear_system import SystemFit, fit_system
 from minidyn.identification.estimators.method import Method, Options, Solution
-from minidyn.identification.estimators.states import PIECE, States, best_states, motion_band, states_of, torque_rows
+from minidyn.identification.estimators.states import (
+    PIECE,
+    States,
+    best_states,
+    motion_band,
+    states_of,
+    torque_rows,
+)
 from minidyn.identification.rows.base_rows import signals_of, steady_regressor
 from minidyn.identification.rows.pieces import Piece, Pieces
 from minidyn.identification.rows.triangles import STRETCHES
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, act, look
+from minidyn.notices import Notice, error, info
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.prepare.signals import lowpass
 from minidyn.recording.recording import Recording
 from minidyn.simulation.simulate import simulate_batch
 from minidyn.simulation.trajectory import sampled
 
-UNSETTLED = act(
+UNSETTLED = error(
     "identify.unsettled",
     "Simulating the model and fitting it anew did not come to rest.",
     'Check the controller and its gains, or use "wls" or "iv" without a controller.',
 )
-NO_CONTROLLER = look(
+NO_CONTROLLER = info(
     "identify.no_controller",
-    'Method "didim" had no controller to simulate; it is weighted least squares along smoothed states then.',
+    'Method "didim" had no controller to simulate; it is weighted least squares along smoothed '
+    "states then.",
     "Give the controller that drove the robot, and its reference as telemetry q_d.",
 )
 
@@ -87,25 +98,33 @@ class Simulation:
         for run, made in zip(recording.runs, self.runs):
             t = run.t - run.t[0]
             near = made.steps(t)
-            late = (t - made.period * near)[:, None]  # samples need not lie on the controller's clock
+            late = (t - made.period * near)[
+                :, None
+            ]  # samples need not lie on the controller's clock
             q, dq, ddq = made.q[near], made.dq[near], made.ddq[near]
-            parts.append((q + late * dq + 0.5 * late**2 * ddq, dq + late * ddq, ddq, near >= made.settled))
+            parts.append(
+                (q + late * dq + 0.5 * late**2 * ddq, dq + late * ddq, ddq, near >= made.settled)
+            )
         return states_of(recording, parts, f"simulated under {self.law}")
 
 
 def simulated(model: Robot, controller: Controller, recording: Recording) -> Simulation:
     """Simulate a model under the controller along the recorded reference (telemetry "q_d").
 
-    Each run is simulated twice, from its own first state, as a cubic through its first samples sees it, and from the
-    reference: where the two agree, the start is forgotten.
+    Each run is simulated twice, from its own first state, as a cubic through its first samples sees
+    it, and from the reference: where the two agree, the start is forgotten.
     """
     motion, _ = motion_band(recording)
-    return Simulation(tuple(_run(model, controller, run, motion) for run in recording.runs), controller.name)
+    return Simulation(
+        tuple(_run(model, controller, run, motion) for run in recording.runs), controller.name
+    )
 
 
 def _run(model: Robot, controller: Controller, run: Recording, motion: float) -> SimulatedRun:
     if len(run) < 20:
-        raise MinidynError(f"a run of {len(run)} samples is too short to be simulated; at least 20 are needed")
+        raise MinidynError(
+            f"a run of {len(run)} samples is too short to be simulated; at least 20 are needed"
+        )
     t = np.asarray(run.t - run.t[0], dtype=float)
     wanted = np.asarray(run.telemetry["q_d"], dtype=float)
     trajectory = sampled(t, wanted)
@@ -119,12 +138,15 @@ def _run(model: Robot, controller: Controller, run: Recording, motion: float) ->
     apart = np.abs(dq - logs[1].telemetry["dq_true"])
     far = np.flatnonzero(np.any(apart > _FORGOTTEN * np.maximum(apart.max(axis=0), 1e-300), axis=1))
     settled = int(far[-1]) + 1 if len(far) else 0
-    # a loop that keeps differences alive (friction that sticks at other places) forgets slowly: half a run is the most
+    # a loop that keeps differences alive (friction that sticks at other places) forgets slowly:
+    # half a run is the most
     return SimulatedRun(q, dq, ddq, period, min(settled, len(q) // 2))
 
 
 def _start(t: Array, error: Array, motion: float) -> tuple[Array, Array]:
-    """Return the deviation from the reference and its rate at the first sample, from a cubic through the beginning."""
+    """Return the deviation from the reference and its rate at the first sample, from a cubic
+    through the beginning.
+    """
     length = 1.0 / (10.0 * motion) if motion > 0 else t[-1]
     count = int(np.clip(np.searchsorted(t, length), 12, len(t)))
     s = t[:count] / t[count - 1]
@@ -132,15 +154,20 @@ def _start(t: Array, error: Array, motion: float) -> tuple[Array, Array]:
     return coefficients[0], coefficients[1] / t[count - 1]
 
 
-def simulated_rows(robot: Robot, base: BaseMap, recording: Recording, simulation: Simulation) -> Pieces:
-    """Return rows of torque along a simulation; where the measured torque was low-passed, so are the columns.
+def simulated_rows(
+    robot: Robot, base: BaseMap, recording: Recording, simulation: Simulation
+) -> Pieces:
+    """Return rows of torque along a simulation.
 
-    Torque jumps where friction reverses, and simulated states show that jump: both sides must see the same filter.
+    Where the measured torque was low-passed, so are the columns. Torque jumps where friction
+    reverses, and simulated states show that jump: both sides must see the same filter.
     """
     return partial(_rows, robot, base, recording, simulation)
 
 
-def _rows(robot: Robot, base: BaseMap, recording: Recording, simulation: Simulation) -> Iterator[Piece]:
+def _rows(
+    robot: Robot, base: BaseMap, recording: Recording, simulation: Simulation
+) -> Iterator[Piece]:
     cutoff, order = recording.info.get("cutoff"), recording.info.get("order", 4)
     if not isinstance(cutoff, float) or not isinstance(order, int):
         cutoff, order = math.inf, 4
@@ -150,19 +177,26 @@ def _rows(robot: Robot, base: BaseMap, recording: Recording, simulation: Simulat
         near = made.steps(t)
         rate = 1.0 / made.period
         filtered = cutoff < 0.45 * rate
-        margin = math.ceil(rate / cutoff) if filtered else 0  # the run's ends, where the filter sees no more motion
+        margin = (
+            math.ceil(rate / cutoff) if filtered else 0
+        )  # the run's ends, where the filter sees no more motion
         overlap = 6 * margin
         inside = np.flatnonzero((near >= made.settled + margin) & (near < len(made.q) - margin))
         length = max(1, min(PIECE, -(-len(run) // STRETCHES)))
         for begin in range(0, len(inside), length):
             rows = inside[begin : begin + length]
-            low, high = max(0, int(near[rows[0]]) - overlap), min(len(made.q), int(near[rows[-1]]) + overlap + 1)
+            low, high = (
+                max(0, int(near[rows[0]]) - overlap),
+                min(len(made.q), int(near[rows[-1]]) + overlap + 1),
+            )
             if filtered:
                 part = slice(low, high)
                 W = steady_regressor(robot, base, made.q[part], made.dq[part], made.ddq[part])
                 W = lowpass(W, rate, cutoff, order)[near[rows] - low]
             else:
-                W = steady_regressor(robot, base, made.q[near[rows]], made.dq[near[rows]], made.ddq[near[rows]])
+                W = steady_regressor(
+                    robot, base, made.q[near[rows]], made.dq[near[rows]], made.ddq[near[rows]]
+                )
             yield Piece(W, tau[rows], run.t[rows], (start + int(rows[0])) / len(recording))
 
 
@@ -182,16 +216,20 @@ class Settled:
         if self.change <= 1.0:
             return ()
         text = (
-            f"simulation and fit did not settle within {self.passes} passes: parameters still change by "
-            f"{self.change:.2g} standard deviations"
+            f"simulation and fit did not settle within {self.passes} passes: parameters still "
+            f"change by {self.change:.2g} standard deviations"
         )
         return (UNSETTLED(text, passes=self.passes, change=self.change),)
 
 
 def settled(
-    start: SystemFit, simulate: Callable[[SystemFit], Simulation], refit: Callable[[Simulation], SystemFit]
+    start: SystemFit,
+    simulate: Callable[[SystemFit], Simulation],
+    refit: Callable[[Simulation], SystemFit],
 ) -> Settled:
-    """Simulate the model in the robot's place and fit it anew along the simulated states, until nothing changes."""
+    """Simulate the model in the robot's place and fit it anew along the simulated states, until
+    nothing changes.
+    """
     # found.beta is what a simulation with tried.beta leads to; the two agree where all is settled
     first = simulation = simulate(start)
     tried, found = start, refit(simulation)
@@ -209,7 +247,8 @@ def settled(
 def simulator(
     robot: Robot, base: BaseMap, recording: Recording, controller: Controller
 ) -> Callable[[SystemFit], Simulation]:
-    """Return what simulates fits of a recording (with its reference as telemetry "q_d") under its controller.
+    """Return what simulates fits of a recording (with its reference as telemetry "q_d") under its
+    controller.
 
     The robot's own values serve for what base parameters leave open.
 
@@ -219,12 +258,17 @@ def simulator(
     reference = recording.telemetry.get("q_d")
     if reference is None or reference.shape != recording.q.shape:
         raise MinidynError(
-            "controller: to simulate the loop the recording must hold the reference as telemetry q_d, one column for "
-            "each joint; leave controller out to be led along the recorded motion"
+            "controller: to simulate the loop the recording must hold the reference as telemetry "
+            "q_d, one column for each joint; leave controller out to be led along the recorded "
+            "motion"
         )
     if controller.robot.n != recording.n:
-        raise MinidynError(f"controller: made for {controller.robot.n} joints, the recording has {recording.n}")
-    return lambda tried: simulated(_model_of(robot, base, tried, recording.q), controller, recording)
+        raise MinidynError(
+            f"controller: made for {controller.robot.n} joints, the recording has {recording.n}"
+        )
+    return lambda tried: simulated(
+        _model_of(robot, base, tried, recording.q), controller, recording
+    )
 
 
 def _change(before: SystemFit, after: SystemFit) -> float:
@@ -236,11 +280,13 @@ def _change(before: SystemFit, after: SystemFit) -> float:
 def _model_of(robot: Robot, base: BaseMap, found: SystemFit, positions: Array) -> Robot:
     """Return a robot with the fitted base parameters that can be simulated.
 
-    Where they make an inertia matrix that is not positive somewhere along positions (N, n), the consistent robot
-    nearest to the data replaces it.
+    Where they make an inertia matrix that is not positive somewhere along positions (N, n), the
+    consistent robot nearest to the data replaces it.
     """
     regrouped = robot.parameters[list(robot.layout.indices(base.regrouped))]
-    model = robot.with_parameters(np.asarray(base.lift(found.beta, np.nan_to_num(regrouped)), dtype=float))
+    model = robot.with_parameters(
+        np.asarray(base.lift(found.beta, np.nan_to_num(regrouped)), dtype=float)
+    )
     thinned = positions[:: max(1, len(positions) // 200)]
     M = inertia_matrix(model, thinned)
     diagonal = np.diagonal(M, axis1=-2, axis2=-1)
@@ -260,14 +306,21 @@ def didim(robot: Robot, base: BaseMap, recording: AnyRecording, options: Options
     if options.controller is not None:
 
         def along(simulation: Simulation) -> SystemFit:
-            return fit_system(base, simulated_rows(robot, base, whole, simulation), options.allow_open)
+            return fit_system(
+                base, simulated_rows(robot, base, whole, simulation), options.allow_open
+            )
 
         end = settled(found, simulator(robot, base, whole, options.controller), along)
-        found, origin, passes, notices = end.found, f"simulated under {end.simulation.law}", end.passes, end.notices
+        found, origin, passes, notices = (
+            end.found,
+            f"simulated under {end.simulation.law}",
+            end.passes,
+            end.notices,
+        )
     else:
         text = f"no controller was given: torques are compared along states {origin}"
         notices = (NO_CONTROLLER(text, states=origin),)
     return found.solution(notices, {"states": origin, "passes": passes}, options, len(whole))
 
 
-DIDIM = Method("didim", didim, takes_controller=True, simulates_torque=True)
+DIDIM = Method("didim", didim, takes_controller=True, simulates_torque=True, needs_all_torques=True)

@@ -1,8 +1,10 @@
-"""Instrumental variables: the regressor along simulated states frees the estimate from the noise of the measured ones.
+"""Instrumental variables: the regressor along simulated states frees the estimate from the noise of
+the measured ones.
 
-Janot, Vandanjon and Gautier, "A generic instrumental variable approach for industrial robot identification" (IEEE
-Trans. Control Systems Technology 22, 2014): with W the regressor along measured states and Z the one along states
-simulated with the current model, beta solves Zᵀ (tau - W beta) = 0. Noise of the measured states is in W, but not in Z.
+Janot, Vandanjon and Gautier, "A generic instrumental variable approach for industrial robot
+identification" (IEEE Trans. Control Systems Technology 22, 2014): with W the regressor along
+measured states and Z the one along states simulated with the current model, beta solves Zᵀ (tau - W
+beta) = 0. Noise of the measured states is in W, but not in Z.
 """
 
 from __future__ import annotations
@@ -17,14 +19,21 @@ from minidyn.identification.diagnostics.exogeneity import BIASED, LEVEL, exogene
 from minidyn.identification.estimators.closed_loop import Simulation, settled, simulator
 from minidyn.identification.estimators.linear_system import SystemFit, fit_system
 from minidyn.identification.estimators.method import Method, Options, Solution
-from minidyn.identification.estimators.states import States, as_recorded, best_states, cutoff_of, smoothed, torque_rows
+from minidyn.identification.estimators.states import (
+    States,
+    as_recorded,
+    best_states,
+    cutoff_of,
+    smoothed,
+    torque_rows,
+)
 from minidyn.identification.rows.pieces import Pieces
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, info, look
+from minidyn.notices import Notice, info
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.recording import Recording
 
-SMOOTHED_INSTRUMENTS = look(
+SMOOTHED_INSTRUMENTS = info(
     "identify.smoothed_instruments",
     "The loop could not be simulated: instruments are smoothed states.",
     "Check the controller, its gains and the reference (telemetry q_d).",
@@ -35,12 +44,20 @@ SMALL_BIAS = info(
     "A test finds that plain least squares is biased on this recording, but by next to nothing.",
 )
 
-_MATTERS = 0.003  # of the torque that a bias must move: edges of friction that a low-pass rounds move less
-_TIMES_BAND = 2.0  # the cut-off of the instruments over the band of the motion: what they bend does no harm
+_MATTERS = (
+    0.003  # of the torque that a bias must move: edges of friction that a low-pass rounds move less
+)
+_TIMES_BAND = (
+    2.0  # the cut-off of the instruments over the band of the motion: what they bend does no harm
+)
 
 
-def instrumental(robot: Robot, base: BaseMap, recording: AnyRecording, options: Options) -> Solution:
-    """Estimate base parameters by instrumental variables, and test whether plain least squares is biased."""
+def instrumental(
+    robot: Robot, base: BaseMap, recording: AnyRecording, options: Options
+) -> Solution:
+    """Estimate base parameters by instrumental variables, and test whether plain least squares is
+    biased.
+    """
     whole = recording.load()
     recorded = as_recorded(whole)
     plain = fit_system(base, torque_rows(robot, base, recorded), options.allow_open)
@@ -58,10 +75,19 @@ def instrumental(robot: Robot, base: BaseMap, recording: AnyRecording, options: 
 
         # a badly biased model may not be held by the loop
         best = best_states(robot, base, whole)
-        start = plain if best.cutoff == np.inf else fit_system(base, torque_rows(robot, base, best), True)
+        start = (
+            plain
+            if best.cutoff == np.inf
+            else fit_system(base, torque_rows(robot, base, best), True)
+        )
         try:
             end = settled(start, simulate, refit)
-            found, states, passes, notices = end.found, end.first.states(whole), end.passes, end.notices
+            found, states, passes, notices = (
+                end.found,
+                end.first.states(whole),
+                end.passes,
+                end.notices,
+            )
         except MinidynError as problem:
             text = f"instruments are smoothed states, not simulated ones: {problem}"
             states, notices = _smoothed(whole), (SMOOTHED_INSTRUMENTS(text, reason=str(problem)),)
@@ -69,15 +95,19 @@ def instrumental(robot: Robot, base: BaseMap, recording: AnyRecording, options: 
     else:
         states = _smoothed(whole)
         found = fit_system(base, rows(states), options.allow_open)
-    # instruments and directions of the test know the data through the first fit alone, which, where least squares is
-    # unbiased, has nothing to do with its residual; those of later passes have, and would reject too often
+    # instruments and directions of the test know the data through the first fit alone, which, where
+    # least squares is unbiased, has nothing to do with its residual; those of later passes have,
+    # and would reject too often
     test = exogeneity_test(rows(states), plain.beta, plain.sigma, max(plain.block, found.block))
     moved = (found.beta - plain.beta) / np.sqrt(np.diag(found.covariance))
     size = max(float(np.linalg.norm(plain.z)), 1e-300)
     shift = float(np.linalg.norm(plain.R @ (found.beta - plain.beta))) / size
     told = test.notice
     if told.code == BIASED.code and shift < _MATTERS:
-        text = f"plain least squares is biased measurably, but by {100 * shift:.1g} % of the torque only"
+        text = (
+            f"plain least squares is biased measurably, but by {100 * shift:.1g} % of the torque "
+            "only"
+        )
         told = SMALL_BIAS(text, p_value=test.p_value, shift=shift)
     settings = {
         "instruments": states.origin,
@@ -103,4 +133,5 @@ IV = Method(
     "iv",
     instrumental,
     takes_controller=True,
+    needs_all_torques=True,
 )

@@ -1,9 +1,10 @@
-"""Least squares on a recording of any length: ordinary, weighted by joint, robust. Two passes, or a few more.
+"""Least squares on a recording of any length: ordinary, weighted by joint, robust.
 
-Parallel filtering: the columns of the regressor pass the same low-pass as the torque, then both are thinned. A torque
-that was filtered, by a sensor or by preparation, no longer equals the regressor at the same instants: friction that
-reverses has lost its edges, and the columns have not. Filtered alike, by a low-pass below whatever filter was there
-before, both sides of tau = Y beta are the same again, and noise above the motion is gone.
+Two passes, or a few more. Parallel filtering: the columns of the regressor pass the same low-pass
+as the torque, then both are thinned. A torque that was filtered, by a sensor or by preparation, no
+longer equals the regressor at the same instants: friction that reverses has lost its edges, and the
+columns have not. Filtered alike, by a low-pass below whatever filter was there before, both sides
+of tau = Y beta are the same again, and noise above the motion is gone.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, left_open
 from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.record import STATES
 from minidyn.errors import Unsupported
@@ -43,9 +44,12 @@ from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.prepare.signals import lowpass
 from minidyn.recording.recording import Recording
 
-_HUBER = 1.345  # standard deviations beyond which a residual counts linearly: 95 % efficient for normal noise
+# standard deviations beyond which a residual counts linearly: 95 % efficient for normal noise
+_HUBER = 1.345
 _SCORES = 1024  # samples whose scores are held at once
-_TILE = 8192  # samples, about, that are read for them: whole blocks, so that their sums are the same for any number
+# samples, about, that are read for them: whole blocks, so that their sums are the same for any
+# number
+_TILE = 8192
 _HEAD = PIECE  # samples that say how long residuals remember
 _OPEN = 1e-12  # of the largest eigenvalue: less is rounding
 _MOST_BLOCKS = 50_000  # more say nothing more: those of a long recording are longer
@@ -60,7 +64,8 @@ class Fit:
     triangles: Triangles  # the (re)weighted rows
     beta: Array  # base parameters (b,)
     sigma: Array  # noise of each joint's torque (n,), as standard deviation
-    scale: Array  # what each joint's rows were divided by (n,): the noise, or ones for ordinary least squares
+    # what each joint's rows were divided by (n,): the noise, or ones for ordinary least squares
+    scale: Array
     R: Array  # triangular factor (b, b) of the weighted problem
     weight: Huber | None = None  # the robust weighting of rows, None where there is none
 
@@ -82,7 +87,9 @@ class Fit:
 
     @property
     def noise(self) -> Array:
-        """Standard deviation of each joint's residual (n,), with the parameters it shows taken off its samples."""
+        """Standard deviation of each joint's residual (n,), with the parameters it shows taken off
+        its samples.
+        """
         return self.noise_of(self.beta)
 
     def noise_of(self, beta: Array) -> Array:
@@ -112,19 +119,26 @@ def fit(
     allow_open: bool = False,
     device: str | None = None,
 ) -> Fit:
-    """Fit base parameters by "ols", "wls" or "irls"; with `allow_open`, what no sample shows is left at zero."""
+    """Fit base parameters by "ols", "wls" or "irls".
+
+    With `allow_open`, what no sample shows is left at zero.
+    """
 
     def weighted(triangles: Triangles, scale: Array) -> Fit:
         R, z, _ = triangles.weighted(scale)
         return Fit(robot, base, triangles, solve.solve(R, z, base, allow_open), scale, scale, R)
 
-    reduced = partial(assemble, robot, base, recording, threads=threads, progress=progress, device=device)
+    reduced = partial(
+        assemble, robot, base, recording, threads=threads, progress=progress, device=device
+    )
     found = weighted(reduced(), np.ones(robot.n))
     if method == "ols":
         return replace(found, sigma=found.noise)
     for _ in range(10):
         before, found = found, weighted(found.triangles, found.noise)
-        if np.abs(found.R @ (found.beta - before.beta)).max(initial=0.0) < 1e-3:  # of a standard deviation
+        if (
+            np.abs(found.R @ (found.beta - before.beta)).max(initial=0.0) < 1e-3
+        ):  # of a standard deviation
             break
     for _ in range(20 if method == "irls" else 0):
         weight = Huber(found.without_triangles())
@@ -139,10 +153,10 @@ def fit(
 def covariance_of(
     found: Fit, recording: Any, progress: Progress | None = None, device: str | None = None
 ) -> tuple[Array, int, float]:
-    """Return (covariance of beta (b, b), samples of a block, seconds that it lasts); a second pass over the recording.
+    """Return (covariance of beta (b, b), samples of a block, seconds that it lasts).
 
-    Residual scores are summed over blocks whose length is several times the memory of the residuals. Blocks end with
-    their run.
+    A second pass over the recording. Residual scores are summed over blocks whose length is several
+    times the memory of the residuals. Blocks end with their run.
     """
     head = recording if len(recording) <= _HEAD else recording[:_HEAD]
     sent = found.without_triangles()
@@ -153,7 +167,9 @@ def covariance_of(
     if device is not None and found.weight is None:
         G = _sums_on_gpu(found, recording, length, progress)
     else:
-        sums = list(recording.each(partial(_block_sums, sent, length, len(recording)), progress=progress))
+        sums = list(
+            recording.each(partial(_block_sums, sent, length, len(recording)), progress=progress)
+        )
         G = np.concatenate([some for some, _ in sums])
         weights = np.sum([some for _, some in sums], axis=0)
     inflation = 1.0 if found.weight is None else (weights[0] / max(weights[1], 1.0)) ** 2
@@ -161,12 +177,15 @@ def covariance_of(
     rows = found.triangles.samples * len(found.sigma)
     misfit = float(np.sum(found.triangles.squares(found.beta) / found.scale**2))
     white = inverse @ inverse.T * misfit / max(1, rows - len(found.beta))
-    covariance, _ = solve.block_covariance(inverse @ inverse.T, G, white, rows, inflation=inflation, longer=False)
-    covariance[open_, open_] = np.inf  # nothing is known of these
-    return covariance, length, seconds
+    covariance, _ = solve.block_covariance(
+        inverse @ inverse.T, G, white, rows, inflation=inflation, longer=False
+    )
+    return left_open(covariance, open_), length, seconds
 
 
-def _block(found: Fit, chunk: AnyRecording, row: int, progress: Progress | None) -> tuple[int, int, float]:
+def _block(
+    found: Fit, chunk: AnyRecording, row: int, progress: Progress | None
+) -> tuple[int, int, float]:
     """Return how many samples said it, the samples of a block, and how many seconds it lasts."""
     first = max(islice(samples_of(chunk), 3), key=len)
     return len(first), *solve.block_length(found.residual(first), first.t, found.triangles.samples)
@@ -175,9 +194,14 @@ def _block(found: Fit, chunk: AnyRecording, row: int, progress: Progress | None)
 def _block_sums(
     found: Fit, length: int, samples: int, chunk: AnyRecording, row: int, progress: Progress | None
 ) -> tuple[Array, Array]:
-    """Return the sums of a chunk's scores over blocks, and those of weights and slopes (2,); blocks end with it."""
+    """Return the sums of a chunk's scores over blocks, and those of weights and slopes (2,).
+
+    Blocks end with it.
+    """
     weights, last = np.zeros(2), row + len(chunk) >= samples
-    return solve.block_sums(_scores(found, chunk, length, progress, weights), length, join=False, last=last), weights
+    return solve.block_sums(
+        _scores(found, chunk, length, progress, weights), length, join=False, last=last
+    ), weights
 
 
 def _scores(
@@ -185,8 +209,8 @@ def _scores(
 ) -> Iterator[tuple[Array, bool]]:
     """Yield the scores of all samples, few at a time, so that they stay in the cache.
 
-    The sums of robust weights and of slopes of the robust residual are added to `weights` (2,): a residual beyond the
-    bend keeps its weight but adds nothing to the slope.
+    The sums of robust weights and of slopes of the robust residual are added to `weights` (2,): a
+    residual beyond the bend keeps its weight but adds nothing to the slope.
     """
     functions = base_functions(found.robot, found.base)
     for piece in samples_of(recording, progress, max(_TILE // length, 1) * length):
@@ -202,7 +226,9 @@ def _scores(
 
 
 def _sums_on_gpu(found: Fit, recording: Any, length: int, progress: Progress | None) -> Array:
-    """Return what `block_sums` of `_scores` gives, computed and summed on a GPU while the next samples are read."""
+    """Return what `block_sums` of `_scores` gives, computed and summed on a GPU while the next
+    samples are read.
+    """
     sums = base_functions(found.robot, found.base).block_scores
     uniform = (found.beta, 1.0 / found.scale**2)
     work: list[Future[Array]] = []
@@ -212,32 +238,54 @@ def _sums_on_gpu(found: Fit, recording: Any, length: int, progress: Progress | N
             if len(work) > 1:
                 work[-2].result()  # no more than two pieces are held
         made = np.concatenate([each.result() for each in work])
-    # each run ends with a block of its own, but for the last one, which is left out where it is short
+    # each run ends with a block of its own, but for the last one, which is left out where it is
+    # short
     short = 0 < len(piece) % length <= length // 2
     return made[:-1] if short and len(made) > 1 else made
 
 
-def least_squares(method: str, robot: Robot, base: BaseMap, recording: Any, options: Options) -> Solution:
+def least_squares(
+    method: str, robot: Robot, base: BaseMap, recording: Any, options: Options
+) -> Solution:
     """Estimate base parameters by "ols", "wls" or "irls"."""
     if robot.implicit_loops:
         return _by_rows(method, robot, base, recording, options)
-    found = fit(robot, base, recording, method, options.threads, options.progress, options.allow_open, options.device)
+    found = fit(
+        robot,
+        base,
+        recording,
+        method,
+        options.threads,
+        options.progress,
+        options.allow_open,
+        options.device,
+    )
     covariance, length, seconds = covariance_of(found, recording, options.progress, options.device)
-    # what follows takes rows for independent: squares are divided by the memory of the residuals, a tenth of a block
+    # what follows takes rows for independent: squares are divided by the memory of the residuals, a
+    # tenth of a block
     scale = found.sigma * np.sqrt(max(1.0, length / 10))
-    quadratic = *found.triangles.weighted(scale), cache(partial(solve.folds_of, found.triangles, scale))
+    quadratic = (
+        *found.triangles.weighted(scale),
+        cache(partial(solve.folds_of, found.triangles, scale)),
+    )
     condition, settings = solve.condition_of(found.R), {"block_seconds": seconds}
     numbers = found.beta, covariance, found.sigma, condition
     made = Solution(*numbers, *quadratic, settings=settings, left=found.noise_of)
     return replace(made, stretches=found.triangles.stretches)
 
 
-def _by_rows(method: str, robot: Robot, base: BaseMap, recording: Any, options: Options) -> Solution:
-    """Weighted least squares where loops are solved sample by sample: compiled tiles cannot do that."""
+def _by_rows(
+    method: str, robot: Robot, base: BaseMap, recording: Any, options: Options
+) -> Solution:
+    """Weighted least squares where loops are solved sample by sample.
+
+    Compiled tiles cannot do that.
+    """
     if method != "wls":
         loop = robot.implicit_loops[0].name
         raise Unsupported(
-            f'method {method!r}: loop {loop!r} of robot {robot.name!r} is solved sample by sample; use "wls" or '
+            f"method {method!r}: loop {loop!r} of robot {robot.name!r} is solved sample by "
+            'sample; use "wls" or '
             "another method, or give its passive joints as formulas in the robot's file"
         )
     whole = recording.load()
@@ -246,16 +294,22 @@ def _by_rows(method: str, robot: Robot, base: BaseMap, recording: Any, options: 
 
 
 def foretold(found: Solution, beta: Array, covariance: Array) -> Array:
-    """Return the variance (n,) of torques of stretches that are foretold from the others, over that of residuals.
+    """Return the variance (n,) of torques of stretches that are foretold from the others, over that
+    of residuals.
 
-    At least 1, and 1 where it is not known. The model handed over has base parameters beta (b,) of a covariance (b, b).
-    What it knows beyond the data, by a prior and by bounds, is the information Q that the data lack for that.
-    A stretch with the information A and the score g is left out of the whole, H, by a Newton step: beta moves by
-    -(H - A)⁻¹ g and is uncertain by (H - A)⁻¹. What the stretch misses by then, less that uncertainty, is the error of
-    predictions. By chance it scatters by c noise variances, where others say little about the stretch: it counts by
-    1 / (1 + c²), as if nothing but the size of the noise were known of it before.
+    At least 1, and 1 where it is not known. The model handed over has base parameters beta (b,) of
+    a covariance (b, b). What it knows beyond the data, by a prior and by bounds, is the information
+    Q that the data lack for that. A stretch with the information A and the score g is left out of
+    the whole, H, by a Newton step: beta moves by -(H - A)⁻¹ g and is uncertain by (H - A)⁻¹. What
+    the stretch misses by then, less that uncertainty, is the error of predictions. By chance it
+    scatters by c noise variances, where others say little about the stretch: it counts by 1 / (1 +
+    c²), as if nothing but the size of the noise were known of it before.
     """
-    folds, parts, root = found.folds(), found.stretches, np.sqrt(float(found.settings.get("model_error", 1.0)))
+    folds, parts, root = (
+        found.folds(),
+        found.stretches,
+        np.sqrt(float(found.settings.get("model_error", 1.0))),
+    )
     noise = found.sigma**2 if found.left is None else found.left(beta) ** 2
     if len(parts) < 2 or len(folds) != len(parts) or len(parts[0].factors) != len(noise):
         return np.ones(len(noise))
@@ -283,7 +337,8 @@ def _inverse(matrix: Array) -> Array:
 
 
 OLS, WLS, IRLS = (
-    Method(name, partial(least_squares, name), streams_from=0, remembers=True) for name in ("ols", "wls", "irls")
+    Method(name, partial(least_squares, name), streams_from=0, remembers=True)
+    for name in ("ols", "wls", "irls")
 )
 
 
@@ -293,7 +348,9 @@ _ORDER = 4
 
 
 def parallel(robot: Robot, base: BaseMap, recording: AnyRecording, options: Options) -> Solution:
-    """Estimate base parameters by weighted least squares on regressor and torque after one low-pass."""
+    """Estimate base parameters by weighted least squares on regressor and torque after one
+    low-pass.
+    """
     whole = recording.load()
     cutoff = cutoff_of(whole, _TIMES_BAND, 0.2)
 
@@ -307,7 +364,10 @@ def parallel(robot: Robot, base: BaseMap, recording: AnyRecording, options: Opti
 
 
 def filtered_pieces(recording: Recording, columns: Columns, cutoff: float) -> Iterator[Piece]:
-    """Yield rows run by run: filtered whole, the ends that the filter spoils cut off, thinned, cut into stretches."""
+    """Yield rows run by run.
+
+    Filtered whole, the ends that the filter spoils cut off, thinned, cut into stretches.
+    """
     for run, start in zip(recording.runs, recording.starts):
         rate = 1.0 / max(float(np.median(np.diff(run.t))), 1e-12) if len(run) > 1 else 1.0
         spoiled = int(np.ceil(rate / cutoff))

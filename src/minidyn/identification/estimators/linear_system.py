@@ -1,7 +1,8 @@
-"""Linear systems of any rows, with or without instruments: solved, weighted by their noise, with honest covariance.
+"""Linear systems of any rows, with or without instruments.
 
-Each piece of rows holds one or more kinds of them (one for each joint, or one for the energy), and every kind has a
-noise of its own. With instruments Z the estimate solves Zᵀ (y - W beta) = 0; without them Z is W: least squares.
+Solved, weighted by their noise, with honest covariance. Each piece of rows holds one or more kinds
+of them (one for each joint, or one for the energy), and every kind has a noise of its own. With
+instruments Z the estimate solves Zᵀ (y - W beta) = 0; without them Z is W: least squares.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from minidyn.arrays import Array, single_thread
+from minidyn.arrays import Array, left_open, single_thread
 from minidyn.errors import MinidynError
 from minidyn.identification.estimators import solve
 from minidyn.identification.estimators.method import Options, Solution
@@ -41,49 +42,70 @@ class SystemFit(Solution):
         """Hand the fit to so many samples over as every estimator does, with what it has to say."""
         if options.progress is not None:
             options.progress(samples)
-        return replace(self, notices=tuple(notices), settings={"block_seconds": self.seconds, **settings})
+        return replace(
+            self, notices=tuple(notices), settings={"block_seconds": self.seconds, **settings}
+        )
 
 
 def fit_system(base: solve.Unknowns, pieces: Pieces, allow_open: bool = False) -> SystemFit:
-    """Solve a linear system of base parameters, or of these and more, each kind of rows weighted by its own noise.
+    """Solve a linear system of base parameters, or of these and more.
 
-    What no row shows is refused, or with `allow_open` left at zero with infinite variance.
+    Each kind of rows weighted by its own noise. What no row shows is refused, or with `allow_open`
+    left at zero with infinite variance.
     """
     with single_thread():
         triangles = reduced(pieces)
         kinds = len(triangles.factors)
         if triangles.samples * kinds < base.rank and not allow_open:
             raise MinidynError(
-                f"{triangles.samples * kinds} rows are too few for {base.rank} base parameters; record longer"
+                f"{triangles.samples * kinds} rows are too few for {base.rank} base parameters; "
+                "record longer"
             )
         sigma = np.where(triangles.sizes > 0, triangles.sizes, 1.0)
         form = _Form.of(triangles, sigma, base, allow_open)
         for _ in range(_PASSES):
             sigma = triangles.noise(form.beta, form.spent(triangles, sigma))
             before, form = form, _Form.of(triangles, sigma, base, allow_open)
-            if np.abs(form.R @ (form.beta - before.beta)).max(initial=0.0) < 1e-3:  # of a standard deviation
+            if (
+                np.abs(form.R @ (form.beta - before.beta)).max(initial=0.0) < 1e-3
+            ):  # of a standard deviation
                 break
         longest = max(pieces(), key=lambda piece: len(piece.t))
-        length, seconds = solve.block_length(longest.y - longest.W @ form.beta, longest.t, triangles.samples)
+        length, seconds = solve.block_length(
+            longest.y - longest.W @ form.beta, longest.t, triangles.samples
+        )
         rest = float(np.sum(triangles.squares(form.beta) / sigma**2))
         rows = triangles.samples * kinds
         white = form.inverse @ form.inverse.T * rest / max(1, rows - len(form.beta))
         G = solve.block_sums(scores(pieces, form.beta, sigma), length)
-        # errors of differentiated positions undo each other: along instruments they may count for less than one sample
-        covariance, memory = solve.block_covariance(form.bread, G, white, rows, least_white=form.plain)
-        covariance[form.is_open, form.is_open] = np.inf  # nothing is known of these
+        # errors of differentiated positions undo each other: along instruments they may count for
+        # less than one sample
+        covariance, memory = solve.block_covariance(
+            form.bread, G, white, rows, least_white=form.plain
+        )
+        covariance = left_open(covariance, form.is_open)
         memory = max(memory, _LEAST_MEMORY)
         root = np.sqrt(memory)
-        quadratic = form.R / root, form.z / root, rest / memory, cache(partial(solve.folds_of, triangles, sigma * root))
+        quadratic = (
+            form.R / root,
+            form.z / root,
+            rest / memory,
+            cache(partial(solve.folds_of, triangles, sigma * root)),
+        )
         found = form.beta, covariance, sigma, solve.condition_of(form.R), *quadratic
         left = partial(triangles.noise, spent=form.spent(triangles, sigma))
-        made = SystemFit(*found, left=left, memory=memory, block=length, seconds=seconds, rows=triangles.samples)
+        made = SystemFit(
+            *found, left=left, memory=memory, block=length, seconds=seconds, rows=triangles.samples
+        )
         return replace(made, stretches=triangles.stretches)
 
 
 @dataclass(frozen=True)
 class _Form:
-    """Weighted rows with their solution: beta = bread Zᵀ y, and ‖R beta - z‖² its quadratic form."""
+    """Weighted rows with their solution.
+
+    beta = bread Zᵀ y, and ‖R beta - z‖² its quadratic form.
+    """
 
     beta: Array
     R: Array
@@ -94,7 +116,9 @@ class _Form:
     plain: bool
 
     @classmethod
-    def of(cls, triangles: Triangles, sigma: Array, base: solve.Unknowns, allow_open: bool) -> _Form:
+    def of(
+        cls, triangles: Triangles, sigma: Array, base: solve.Unknowns, allow_open: bool
+    ) -> _Form:
         """Solve from triangular factors of [Z | W | y] or [W | y], one for each kind of rows."""
         size = base.rank
         F = triangles.together(sigma)
@@ -113,7 +137,8 @@ class _Form:
         size = triangles.unknowns
         return np.array(
             [
-                float(np.sum(self.bread.T * (factor[:, :size].T @ factor[:, -size - 1 : -1]))) / noise**2
+                float(np.sum(self.bread.T * (factor[:, :size].T @ factor[:, -size - 1 : -1])))
+                / noise**2
                 for factor, noise in zip(triangles.factors, sigma)
             ]
         )

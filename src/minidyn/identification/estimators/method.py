@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 Fold = tuple[Array, Array, Array, Array, float]
-"""R and z of the training part, R, z and the rest of the held-out part, all weighted by the noise."""
+"""R and z of the training part, R, z and the rest of the held-out part.
+
+All weighted by the noise.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,17 +32,22 @@ class Options:
 
     threads: int = 1  # for the reduction of large recordings
     progress: Callable[[int], None] | None = None  # called with the number of samples reduced
-    controller: Controller | None = None  # what drove the robot, for the methods that simulate it; None: unknown
-    allow_open: bool = False  # parameters that no sample shows are left open (a prior will decide) instead of refused
+    controller: Controller | None = (
+        None  # what drove the robot, for the methods that simulate it; None: unknown
+    )
+    # parameters that no sample shows are left open (a prior will decide) instead of refused
+    allow_open: bool = False
     device: str | None = None  # where recordings are reduced: "cuda" a GPU, None the processor
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Base parameters as one estimator sees them, and the quadratic form that says how well the data know them.
+    """Base parameters as one estimator sees them, and the quadratic form that says how well the
+    data know them.
 
-    ‖R beta - z‖² + rest is what the data say against other base parameters, in variances of independent noise: samples
-    that repeat each other have been counted once. The physically consistent model is the one with the least of it.
+    ‖R beta - z‖² + rest is what the data say against other base parameters, in variances of
+    independent noise: samples that repeat each other have been counted once. The physically
+    consistent model is the one with the least of it.
     """
 
     beta: Array  # base parameters (b,)
@@ -49,18 +57,24 @@ class Solution:
     R: Array  # (b, b) triangle
     z: Array  # (b,)
     rest: float  # misfit that no parameters explain
-    folds: Callable[[], list[Fold]]  # makes the same forms for stretches of time, to choose the weight of a prior
+    folds: Callable[
+        [], list[Fold]
+    ]  # makes the same forms for stretches of time, to choose the weight of a prior
     notices: tuple[Notice, ...] = ()  # what a reader should know
     settings: Mapping[str, Any] = field(default_factory=dict)  # what was chosen, for records
-    # from base parameters (b,) to the standard deviation of each joint's residual with them (n,); None: not known
+    # from base parameters (b,) to the standard deviation of each joint's residual with them (n,);
+    # None: not known
     left: Callable[[Array], Array] | None = None
-    stretches: tuple[Triangles, ...] = ()  # of time, which the folds are made of: rows of each joint
-    shared: Array | float = 0.0  # part of the covariance (b, b) that logs of one robot have in common
+    stretches: tuple[
+        Triangles, ...
+    ] = ()  # of time, which the folds are made of: rows of each joint
+    # part of the covariance (b, b) that other logs of the robot do not share; None: all of it
+    log_covariance: Array | None = None
 
     @property
     def of_log(self) -> Array:
         """The part of the covariance (b, b) that is this log's own."""
-        return self.covariance - self.shared
+        return self.covariance if self.log_covariance is None else self.log_covariance
 
 
 @dataclass(frozen=True)
@@ -73,11 +87,17 @@ class Method:
     needs_acceleration: bool = True  # whether it reads ddq; else q, dq and tau suffice
     # samples from which a recording on disk is read piece by piece; 0: always; infinite: never
     streams_from: float = math.inf
-    takes_controller: bool = False  # whether it simulates the robot under the controller that drove it
-    simulates_torque: bool = False  # whether, given a controller, it compares the torque of that simulation
+    takes_controller: bool = (
+        False  # whether it simulates the robot under the controller that drove it
+    )
+    simulates_torque: bool = (
+        False  # whether, given a controller, it compares the torque of that simulation
+    )
     filters_columns: bool = False  # whether the regressor passes a low-pass like that of the torque
+    needs_all_torques: bool = False  # whether it needs the measured torques of all joints
     remembers: bool = False  # whether it reads the states of drives that remember (presliding)
-    # from a robot and its log to what the method reads, where it takes some motions only; None: it takes all
+    # from a robot and its log to what the method reads, where it takes some motions only; None: it
+    # takes all
     make_ready: Callable[[Robot, AnyRecording], Recording] | None = None
 
     @property

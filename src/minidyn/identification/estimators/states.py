@@ -1,13 +1,16 @@
-"""The motion behind a recording: its states as recorded, or with most of their noise taken away, and which to use.
+"""The motion behind a recording.
 
-A robot moves slowly compared with the noise of its encoders: what lies above the band of the motion is noise. How much
-to take away is asked of the torques, because they are measured by other sensors. Of the smoothed states those are best
-along which the model leaves the least torque within the band of the motion. Beyond it a controller answers noise with
-torque, and the robot with acceleration: that shaking is no sign of a cut-off that is too low.
+Its states as recorded, or with most of their noise taken away, and which to use. A robot moves
+slowly compared with the noise of its encoders: what lies above the band of the motion is noise. How
+much to take away is asked of the torques, because they are measured by other sensors. Of the
+smoothed states those are best along which the model leaves the least torque within the band of the
+motion. Beyond it a controller answers noise with torque, and the robot with acceleration: that
+shaking is no sign of a cut-off that is too low.
 
-For the same reason the torque they leave does not judge the states as recorded: noisy accelerations that show shaking
-explain much torque, however biased the parameters they lead to. Recorded states are used where what they have more than
-smoothed ones is unrelated to the torque they leave (Durbin-Wu-Hausman), or where they leave hardly any.
+For the same reason the torque they leave does not judge the states as recorded: noisy accelerations
+that show shaking explain much torque, however biased the parameters they lead to. Recorded states
+are used where what they have more than smoothed ones is unrelated to the torque they leave
+(Durbin-Wu-Hausman), or where they leave hardly any.
 """
 
 from __future__ import annotations
@@ -30,10 +33,23 @@ from minidyn.identification.rows.base_rows import Samples, signals_of, steady_re
 from minidyn.identification.rows.pieces import Piece, Pieces
 from minidyn.identification.rows.triangles import STRETCHES
 from minidyn.model.robot import Robot
-from minidyn.recording.prepare.signals import choose_cutoff, derivatives, lowpass, power_spectrum
+from minidyn.recording.prepare.signals import (
+    derivatives,
+    lowpass,
+    position_bands,
+    power_spectrum,
+)
 from minidyn.recording.recording import Recording
 
-_STEPS = (2.0, 3.0, 4.5, 7.0, 10.0, 15.0, 22.0)  # cut-offs that are tried, over the band of the motion
+_STEPS = (
+    2.0,
+    3.0,
+    4.5,
+    7.0,
+    10.0,
+    15.0,
+    22.0,
+)  # cut-offs that are tried, over the band of the motion
 _HIGHEST = 0.35  # of the sample rate
 _SAMPLES = 4000  # enough to choose
 _IN_WINDOW = 16  # samples of a window of time over which residuals are averaged
@@ -61,21 +77,40 @@ def as_recorded(recording: Recording) -> States:
     """Return the states as they are in the recording."""
     arrays = signals_of(recording, "q", "dq", "ddq", "tau")
     everywhere = np.ones(len(recording), dtype=bool)
-    return States(recording.t, *arrays, starts=recording.starts, usable=everywhere, origin="as recorded")
+    return States(
+        recording.t, *arrays, starts=recording.starts, usable=everywhere, origin="as recorded"
+    )
 
 
-def states_of(recording: Recording, runs: Sequence[RunStates], origin: str, cutoff: float = math.inf) -> States:
+def states_of(
+    recording: Recording, runs: Sequence[RunStates], origin: str, cutoff: float = math.inf
+) -> States:
     """Return the states that were made run by run.
 
-    Torques are the measured ones, or zeros where there are none, for states that are only looked at.
+    Torques are the measured ones, or zeros where there are none, for states that are only looked
+    at.
     """
     q, dq, ddq, usable = (np.concatenate(parts) for parts in zip(*runs))
     tau = np.zeros_like(recording.q) if recording.tau is None else signals_of(recording, "tau")[0]
-    return States(recording.t, q, dq, ddq, tau, starts=recording.starts, usable=usable, origin=origin, cutoff=cutoff)
+    return States(
+        recording.t,
+        q,
+        dq,
+        ddq,
+        tau,
+        starts=recording.starts,
+        usable=usable,
+        origin=origin,
+        cutoff=cutoff,
+    )
 
 
-def torque_rows(robot: Robot, base: BaseMap, states: States, instruments: Samples | None = None) -> Pieces:
-    """Return the rows of torque along states, with the regressor along other states as instruments if given."""
+def torque_rows(
+    robot: Robot, base: BaseMap, states: States, instruments: Samples | None = None
+) -> Pieces:
+    """Return the rows of torque along states, with the regressor along other states as instruments
+    if given.
+    """
 
     def regressor(along: Samples, rows: NDArray[np.intp]) -> Array:
         return steady_regressor(robot, base, *(array[rows] for array in along.motion))
@@ -88,16 +123,23 @@ def torque_rows(robot: Robot, base: BaseMap, states: States, instruments: Sample
                 rows = begin + np.flatnonzero(states.usable[part])
                 if len(rows):
                     Z = None if instruments is None else regressor(instruments, rows)
-                    yield Piece(regressor(states, rows), states.tau[rows], states.t[rows], begin / len(states), Z)
+                    yield Piece(
+                        regressor(states, rows),
+                        states.tau[rows],
+                        states.t[rows],
+                        begin / len(states),
+                        Z,
+                    )
 
     return pieces
 
 
 def motion_band(recording: Recording) -> tuple[float, float]:
-    """Return the band of the motion and the lowest sample rate, Hz; a band of zero where nothing moves.
+    """Return the band of the motion and the lowest sample rate, Hz.
 
-    Preparation knows the band from the raw positions. Once noise has been filtered its spectrum no longer tells it from
-    motion; so a reference, which has none, is asked next, and at last the band that holds 99 % of the power of speeds.
+    A band of zero where nothing moves. Preparation knows the band from the raw positions. Once
+    noise has been filtered its spectrum no longer tells it from motion; so a reference, which has
+    none, is asked next, and at last the band that holds 99 % of the power of speeds.
     """
     runs = [run for run in recording.runs if len(run) >= 20]
     if not runs:
@@ -109,35 +151,46 @@ def motion_band(recording: Recording) -> tuple[float, float]:
     reference = recording.telemetry.get("q_d")
     exact = reference is not None and reference.shape == recording.q.shape
     positions = [run.telemetry["q_d"] if exact else run.q for run in runs]
-    band = choose_cutoff(positions, rates).motion
+    band = position_bands(positions, rates).motion
     return (band if exact else min(band, _most_power(positions, rates))), min(rates)
 
 
 def cutoff_of(recording: Recording, times: float, share: float) -> float:
-    """Return a cut-off, Hz: so many times the band of the motion, within this share of the sample rate."""
+    """Return a cut-off, Hz.
+
+    So many times the band of the motion, within this share of the sample rate.
+    """
     band, rate = motion_band(recording)
     return min(times * band, share * rate) if band > 0 else share * rate
 
 
 def _most_power(positions: Sequence[Array], rates: Sequence[float]) -> float:
-    """Return the frequency below which 99 % of the power of the speeds lies, largest of the moving joints, Hz."""
+    """Return the frequency below which 99 % of the power of the speeds lies, largest of the moving
+    joints, Hz.
+    """
     highest = 0.0
     for q, rate in zip(positions, rates):
         f, power = power_spectrum(q, rate, min(len(q), 1 << 13))
         share = np.cumsum(f[:, None] ** 2 * power, axis=0)
         for joint in np.flatnonzero(share[-1] > 0.0025 * share[-1].max()):
-            highest = max(highest, float(f[int(np.searchsorted(share[:, joint], 0.99 * share[-1, joint]))]))
+            highest = max(
+                highest, float(f[int(np.searchsorted(share[:, joint], 0.99 * share[-1, joint]))])
+            )
     return highest
 
 
 def smoothed(recording: Recording, cutoff: float) -> States:
-    """Return the recorded positions after a zero-phase low-pass, with their derivatives, run by run.
+    """Return the recorded positions after a zero-phase low-pass, with their derivatives, run by
+    run.
 
     Where the recording has its reference (telemetry "q_d"), only the deviation from it is filtered.
     """
     reference = recording.telemetry.get("q_d")
     exact = reference is not None and reference.shape == recording.q.shape
-    found = [_smooth_run(run.t, run.q, run.telemetry["q_d"] if exact else None, cutoff) for run in recording.runs]
+    found = [
+        _smooth_run(run.t, run.q, run.telemetry["q_d"] if exact else None, cutoff)
+        for run in recording.runs
+    ]
     return states_of(recording, found, f"recorded positions below {cutoff:.3g} Hz", cutoff)
 
 
@@ -183,7 +236,8 @@ def best_states(robot: Robot, base: BaseMap, recording: Recording) -> States:
     enough = 4 * base.rank / robot.n
     if not cutoffs or usable.sum() < enough:
         return recorded
-    # a quarter of the shortest period keeps the band of the motion; parameters must not outnumber windows
+    # a quarter of the shortest period keeps the band of the motion; parameters must not outnumber
+    # windows
     length = max(1, int(min(rate / (4.0 * band), usable.sum() / enough)))
     rows = _windows(usable, [*recording.starts, len(recording)], length)
     if rows.size < enough:
@@ -198,17 +252,25 @@ def best_states(robot: Robot, base: BaseMap, recording: Recording) -> States:
 
 
 def _windows(usable: NDArray[np.bool_], edges: Sequence[int], length: int) -> NDArray[np.intp]:
-    """Return samples (windows, samples of each) of windows of so many samples in a row, thinned to what is enough."""
+    """Return samples (windows, samples of each) of windows of so many samples in a row, thinned to
+    what is enough.
+    """
     found = []
     for begin, end in pairwise(edges):
         own = np.flatnonzero(usable[begin:end]) + begin
-        found.append(own[: len(own) // length * length].reshape(-1, length)[:, :: -(-length // _IN_WINDOW)])
+        found.append(
+            own[: len(own) // length * length].reshape(-1, length)[:, :: -(-length // _IN_WINDOW)]
+        )
     rows = np.concatenate(found)
     return np.asarray(rows[:: max(1, rows.size // _SAMPLES)], dtype=np.intp)
 
 
-def _errors(robot: Robot, base: BaseMap, candidates: Sequence[States], rows: NDArray[np.intp]) -> list[float]:
-    """Return what states leave of the torque, averaged over each window of rows (w, k), joints by their residuals."""
+def _errors(
+    robot: Robot, base: BaseMap, candidates: Sequence[States], rows: NDArray[np.intp]
+) -> list[float]:
+    """Return what states leave of the torque, averaged over each window of rows (w, k), joints by
+    their residuals.
+    """
     residuals: list[Array] = []
     chosen, torque = rows.ravel(), candidates[0].tau[rows.ravel()]
     with single_thread():
@@ -227,7 +289,11 @@ def _errors(robot: Robot, base: BaseMap, candidates: Sequence[States], rows: NDA
 
 
 def _biased(robot: Robot, base: BaseMap, recorded: States, smooth: States) -> bool:
-    """Say whether least squares along recorded states is measurably biased, with smoothed ones as instruments."""
+    """Say whether least squares along recorded states is measurably biased, with smoothed ones as
+    instruments.
+    """
     inside = replace(recorded, usable=smooth.usable)
     plain = fit_system(base, torque_rows(robot, base, inside), allow_open=True)
-    return exogeneity_test(torque_rows(robot, base, inside, smooth), plain.beta, plain.sigma, plain.block).biased
+    return exogeneity_test(
+        torque_rows(robot, base, inside, smooth), plain.beta, plain.sigma, plain.block
+    ).biased

@@ -1,11 +1,13 @@
 """What the robots of a fleet share, and which of them are unlike the others.
 
-Torques of robot i are those of the links that all share, scaled by drive gains 1 + g_i of its own, and of friction f_i
-of its own; f_i varies about a mean f, g_i about zero, with spreads that the fleet shows. What a robot may have, beside
-that: a friction torque, an offset or a gain of one joint that is unlike those of the others, or a load on a link. Each
-of these causes is estimated for every robot with its own part free and all other terms of the robot varying by their
-spreads, and compared with those of the other robots alone (`chances.py`). The probability of a false alarm is that of
-all causes together. Robots that are clearly different do not count among the others, nor for what all share.
+Torques of robot i are those of the links that all share, scaled by drive gains 1 + g_i of its own,
+and of friction f_i of its own; f_i varies about a mean f, g_i about zero, with spreads that the
+fleet shows. What a robot may have, beside that: a friction torque, an offset or a gain of one joint
+that is unlike those of the others, or a load on a link. Each of these causes is estimated for every
+robot with its own part free and all other terms of the robot varying by their spreads, and compared
+with those of the other robots alone (`chances.py`). The probability of a false alarm is that of all
+causes together. Robots that are clearly different do not count among the others, nor for what all
+share.
 """
 
 from __future__ import annotations
@@ -53,8 +55,8 @@ class Deviation:
 
     Attributes:
         robot: Its name.
-        kind: "friction" (torque of a joint's friction, as a share of the fleet's), "offset" (N m or N), "gain" (of a
-            drive, as a share) or "load" (mass, kg).
+        kind: "friction" (torque of a joint's friction, as a share of the fleet's), "offset" (N m or
+            N), "gain" (of a drive, as a share) or "load" (mass, kg).
         joint: Name of the joint; "" for a load.
         value: Difference from the other robots.
         std: Its standard deviation, without how much healthy robots differ.
@@ -75,14 +77,21 @@ class Deviation:
         """In words: "friction of joint 'elbow' +21 %"."""
         if self.kind == "load":
             return f"load at the flange {self.value:.2g} kg"
-        size = f"{100 * self.value:+.2g} %" if self.kind != "offset" else f"{self.value:+.2g} {self.unit}".strip()
+        size = (
+            f"{100 * self.value:+.2g} %"
+            if self.kind != "offset"
+            else f"{self.value:+.2g} {self.unit}".strip()
+        )
         what = {"friction": "friction", "offset": "offset", "gain": "drive gain"}[self.kind]
         return f"{what} of joint {self.joint!r} {size}"
 
 
 @dataclass(frozen=True)
 class Cause:
-    """Something by which a robot may be unlike others: unknowns of a robot, and what is reported of them."""
+    """Something by which a robot may be unlike others.
+
+    Unknowns of a robot, and what is reported of them.
+    """
 
     kind: str
     joint: int  # -1: none
@@ -161,7 +170,9 @@ def fitted(base: BaseMap, members: Sequence[Member]) -> FleetFit:
     """Return what members share; gains and spreads are found with it."""
     split, n, zeros = Split.of(base), len(members[0].scale), np.zeros(len(members))
     # at first one friction for each, no gains
-    plain = [_Part(*member.triangles.weighted(member.scale)[:2], member.covariance) for member in members]
+    plain = [
+        _Part(*member.triangles.weighted(member.scale)[:2], member.covariance) for member in members
+    ]
     spread, gains = np.full(len(split.own), np.inf), np.full(n, _GAINS)
     joint = Joined(split, [(part.R, part.z) for part in plain], spread, zeros)
     beta = solve.pseudo_inverse(joint.form[0])[0] @ joint.form[1]
@@ -173,14 +184,18 @@ def fitted(base: BaseMap, members: Sequence[Member]) -> FleetFit:
         before, spread = (spread, gains), spread_of(split, parts, joint)
         alone = [_gains_alone(own, split, beta, n) for own in extended]
         found, noise = (np.array([pair[k] for pair in alone]) for k in range(2))
-        gains = np.maximum(pooled_spread(found, noise, zeros, ["gain"] * n, np.ones(n)), _LEAST_GAINS)
+        gains = np.maximum(
+            pooled_spread(found, noise, zeros, ["gain"] * n, np.ones(n)), _LEAST_GAINS
+        )
         if np.allclose(np.append(spread, gains), np.append(*before), rtol=0.02):
             break
     return FleetFit(base, split, beta, joint, spread, gains, parts)
 
 
 def _gains_alone(extended: Array, split: Split, beta: Array, n: int) -> tuple[Array, Array]:
-    """Return the gains (n,) that a member alone asks for, its friction free, and their variances (n,)."""
+    """Return the gains (n,) that a member alone asks for, its friction free, and their variances
+    (n,).
+    """
     rows = extended[:, [*range(n), *(n + k for k in split.own)]]
     right = extended[:, -1] - extended[:, [n + k for k in split.shared]] @ beta[list(split.shared)]
     inverse, is_open = solve.pseudo_inverse(rows)
@@ -189,9 +204,10 @@ def _gains_alone(extended: Array, split: Split, beta: Array, n: int) -> tuple[Ar
 
 
 def _bodies(base: BaseMap, link: str | None) -> Array:
-    """Return base parameters of loads in the frame of the flange (b, 10), in units of `_LOAD`; their masses are last.
+    """Return base parameters of loads in the frame of the flange (b, 10), in units of `_LOAD`.
 
-    Where no link is named, the flange is the frame on the last link that is furthest from its joint.
+    Their masses are last. Where no link is named, the flange is the frame on the last link that is
+    furthest from its joint.
     """
     robot = base.robot
     carrier, steps = robot.find_frame(link)
@@ -206,9 +222,10 @@ def _bodies(base: BaseMap, link: str | None) -> Array:
 
 
 def _directions(products: Array) -> Array:
-    """Return directions (10, k) that the motion shows, of which the products (10, 10) are given: a point mass first.
+    """Return directions (10, k) that the motion shows, of which the products (10, 10) are given.
 
-    The others are orthogonal to it in the torques they make. None where even a mass is not shown.
+    A point mass first. The others are orthogonal to it in the torques they make. None where even a
+    mass is not shown.
     """
     size = float(products[9, 9])
     if size <= _SHOWN * float(np.trace(products)):
@@ -222,22 +239,33 @@ def _directions(products: Array) -> Array:
 class Comparison:
     """All members against a fit of those that count (`counts` (N,)).
 
-    A member's unknowns (u) are how its friction differs from the mean (m), its gains from one (n), and a load (k).
+    A member's unknowns (u) are how its friction differs from the mean (m), its gains from one (n),
+    and a load (k).
     """
 
     def __init__(
-        self, fit: FleetFit, members: Sequence[Member], counts: NDArray[np.bool_], link: str | None = None
+        self,
+        fit: FleetFit,
+        members: Sequence[Member],
+        counts: NDArray[np.bool_],
+        link: str | None = None,
     ) -> None:
         self.fit, self.members, self.counts = fit, members, counts
         split, base, m, n = fit.split, fit.base, len(fit.spread), len(fit.gains)
         body = _bodies(base, link)
         extended = [_extended(member, split, fit.beta) for member in members]
-        products = sum((own[:, n:-1].T @ own[:, n:-1] for own in extended), np.zeros((base.rank, base.rank)))
+        products = sum(
+            (own[:, n:-1].T @ own[:, n:-1] for own in extended), np.zeros((base.rank, base.rank))
+        )
         self.directions = _directions(body.T @ products @ body)  # (10, k)
         self.load = tuple(range(m + n, m + n + self.directions.shape[1]))
-        self.natural = np.concatenate([fit.spread**2, fit.gains**2, np.zeros(len(self.load))])  # variances (u,)
+        self.natural = np.concatenate(
+            [fit.spread**2, fit.gains**2, np.zeros(len(self.load))]
+        )  # variances (u,)
         columns = [
-            np.column_stack([own[:, n:-1][:, split.own], own[:, :n], own[:, n:-1] @ (body @ self.directions)])
+            np.column_stack(
+                [own[:, n:-1][:, split.own], own[:, :n], own[:, n:-1] @ (body @ self.directions)]
+            )
             for own in extended
         ]
         self.N = np.array([A.T @ A for A in columns])  # products of each member's columns (N, u, u)
@@ -246,10 +274,16 @@ class Comparison:
         self.levels = friction_levels(base, split, products, fit.beta[list(split.own)])
         self.causes = tuple(self._causes(m, n))
         found = [self._value(range(len(members)), cause) for cause in self.causes]
-        self.x, self.V = (np.array([one[k] for one in found]) for k in range(2))  # values, variances (causes, N)
+        self.x, self.V = (
+            np.array([one[k] for one in found]) for k in range(2)
+        )  # values, variances (causes, N)
         self.kinds = [cause.kind for cause in self.causes]
         self.others = others(self.x, self.V, counts, self.kinds, self._scale())
-        self.together = Together(self._correlation(), self.kinds, int(np.sum(counts)) - 2) if self.known else None
+        self.together = (
+            Together(self._correlation(), self.kinds, int(np.sum(counts)) - 2)
+            if self.known
+            else None
+        )
 
     @property
     def known(self) -> bool:
@@ -257,33 +291,50 @@ class Comparison:
         return bool(np.sum(self.counts) >= 3)
 
     def _scale(self) -> Array:
-        """Return the unit (causes,) in which a cause is alike at all joints: of offsets, the friction torque."""
+        """Return the unit (causes,) in which a cause is alike at all joints.
+
+        Of offsets, the friction torque.
+        """
         split, mean = self.fit.split, np.abs(self.fit.beta[list(self.fit.split.own)])
         torque = np.array([np.sum(mean[friction_of(split, cause.joint)]) for cause in self.causes])
         usual = max(float(torque.mean()), 1e-12)
         return np.array(
-            [max(size, 1e-3 * usual) if cause.kind == "offset" else 1.0 for size, cause in zip(torque, self.causes)]
+            [
+                max(size, 1e-3 * usual) if cause.kind == "offset" else 1.0
+                for size, cause in zip(torque, self.causes)
+            ]
         )
 
     def _correlation(self) -> Array:
         """Return the correlation (causes, causes) of a member's values, in the mean over members.
 
-        Products h of its columns with its torques have the covariance N + N S N, S the natural variances; a value is
-        G h with G = row (N + weights)^-1.
+        Products h of its columns with its torques have the covariance N + N S N, S the natural
+        variances; a value is G h with G = row (N + weights)^-1.
         """
         every = range(len(self.members))
-        G = np.stack([self._solved(every, cause.places)[1] @ cause.row for cause in self.causes], axis=1)
+        G = np.stack(
+            [self._solved(every, cause.places)[1] @ cause.row for cause in self.causes], axis=1
+        )
         moved = G @ self.N
         whole = moved @ G.transpose(0, 2, 1) + (moved * self.natural) @ moved.transpose(0, 2, 1)
         size = np.sqrt(np.einsum("ijj->ij", whole))
-        return np.asarray(np.mean((whole / size[:, :, None] / size[:, None, :])[self.counts], axis=0))
+        return np.asarray(
+            np.mean((whole / size[:, :, None] / size[:, None, :])[self.counts], axis=0)
+        )
 
     def _causes(self, m: int, n: int) -> list[Cause]:
         split, size = self.fit.split, len(self.natural)
         found = []
         for joint, level in enumerate(self.levels):
             if np.any(level):
-                found.append(Cause("friction", joint, tuple(friction_of(split, joint)), np.pad(level, (0, size - m))))
+                found.append(
+                    Cause(
+                        "friction",
+                        joint,
+                        tuple(friction_of(split, joint)),
+                        np.pad(level, (0, size - m)),
+                    )
+                )
             for k, (own, symbol) in enumerate(zip(split.joints, split.symbols)):
                 if own == joint and symbol == FRICTION["offset"]:
                     found.append(Cause("offset", joint, (k,), np.eye(size)[k]))
@@ -294,7 +345,8 @@ class Comparison:
         return found
 
     def _solved(self, numbers: Sequence[int], free: Sequence[int]) -> tuple[Array, Array, Array]:
-        """Return (values (N, u), covariances (N, u, u), what they explain (N,)) of members, some unknowns free.
+        """Return (values (N, u), covariances (N, u, u), what they explain (N,)) of members, some
+        unknowns free.
 
         The others vary by their spreads about zero; those of a load are zero.
         """
@@ -310,17 +362,26 @@ class Comparison:
 
     def _places(self, chosen: Sequence[Cause]) -> list[int]:
         """Return the unknowns of causes that were found; of a load all that the motion shows."""
-        return [place for one in chosen for place in (self.load if one.kind == "load" else one.places)]
+        return [
+            place for one in chosen for place in (self.load if one.kind == "load" else one.places)
+        ]
 
-    def _value(self, numbers: Sequence[int], cause: Cause, chosen: Sequence[Cause] = ()) -> tuple[Array, Array, Array]:
-        """Return (values, variances with the natural spread, what they explain) of members, beside chosen causes."""
+    def _value(
+        self, numbers: Sequence[int], cause: Cause, chosen: Sequence[Cause] = ()
+    ) -> tuple[Array, Array, Array]:
+        """Return (values, variances with the natural spread, what they explain) of members, beside
+        chosen causes.
+        """
         free = self._places(chosen)
         u, P, explains = self._solved(numbers, [*free, *cause.places])
         V = np.einsum("j,ijk,k->i", cause.row, P, cause.row) + float(cause.row**2 @ self.natural)
         return u @ cause.row, V, explains - self._solved(numbers, free)[2]
 
     def chances(self) -> Array:
-        """Return the probability (N, causes) that a member like the others differs as much, each cause alone."""
+        """Return the probability (N, causes) that a member like the others differs as much.
+
+        Each cause alone.
+        """
         return self.others.chance(slice(None), slice(None), self.x, self.V).T
 
     def tests(self, number: int) -> tuple[Deviation, ...]:
@@ -329,37 +390,60 @@ class Comparison:
         for place, cause in enumerate(self.causes):
             x, V = self.x[place, number], self.V[place, number]
             p = float(self.others.chance(place, number, x, V)) if self.known else float("nan")
-            off, std = float(x - self.others.mean[place, number]), float(np.sqrt(V - cause.row**2 @ self.natural))
+            off, std = (
+                float(x - self.others.mean[place, number]),
+                float(np.sqrt(V - cause.row**2 @ self.natural)),
+            )
             made.append(self._named(number, cause, off, std, p))
         return tuple(made)
 
     def found(self, number: int, level: float) -> list[Deviation]:
-        """Return how a member differs, what explains most first; nothing where it is like the others."""
+        """Return how a member differs, what explains most first.
+
+        Nothing where it is like the others.
+        """
         each = 0.0 if self.together is None else self.together.each(level)
         chosen, chance = list[int](), dict[int, float]()
         penalty = np.log(max(self.members[number].samples, 2))
-        # beside causes that were found, it is compared with what others show beside the same causes: some of them do
+        # beside causes that were found, it is compared with what others show beside the same
+        # causes: some of them do
         rest = [int(k) for k in np.flatnonzero(self.counts) if k != number]
-        asked = [number, *(rest[k] for k in sorted({int(k) for k in np.linspace(0, len(rest) - 1, _ASKED)}))]
+        asked = [
+            number,
+            *(rest[k] for k in sorted({int(k) for k in np.linspace(0, len(rest) - 1, _ASKED)})),
+        ]
         while len(chosen) < len(self.causes):
             beside = [self.causes[k] for k in chosen]
-            found = [self._value(asked if chosen else [number], cause, beside) for cause in self.causes]
+            found = [
+                self._value(asked if chosen else [number], cause, beside) for cause in self.causes
+            ]
             x, V, explains = (np.array([one[k] for one in found]) for k in range(3))
             if chosen:
                 counts = np.arange(len(asked)) > 0
-                p = others(x, V, counts, self.kinds, self._scale()).chance(slice(None), 0, x[:, 0], V[:, 0])
+                p = others(x, V, counts, self.kinds, self._scale()).chance(
+                    slice(None), 0, x[:, 0], V[:, 0]
+                )
             else:
                 p = self.others.chance(slice(None), number, self.x[:, number], self.V[:, number])
             chance |= {place: float(p[place]) for place in range(len(p)) if place not in chosen}
             clear = [place for place in chance if place not in chosen and chance[place] < each]
             if chosen:  # and more than the noise that is left where all of them are free
-                made = [self._deviation(number, place, [*chosen, place], chance[place]) for place in clear]
-                clear = [place for place, one in zip(clear, made) if abs(one.value) > _CLEAR * one.std]
+                made = [
+                    self._deviation(number, place, [*chosen, place], chance[place])
+                    for place in clear
+                ]
+                clear = [
+                    place for place, one in zip(clear, made) if abs(one.value) > _CLEAR * one.std
+                ]
             if not clear:
                 break
-            # of few robots a joint's causes are known better than a load: it may explain more than what is clearest
+            # of few robots a joint's causes are known better than a load: it may explain more than
+            # what is clearest
             likely = clear if chosen else [place for place in chance if chance[place] < level]
-            worth = {place: float(explains[place, 0]) - len(self.causes[place].places) * penalty for place in likely}
+            worth = {
+                place: float(explains[place, 0]) - len(self.causes[place].places) * penalty
+                for place in likely
+            }
             best = max(worth, key=lambda place: worth[place])
             chosen.append(best if worth[best] > 0 else min(clear, key=lambda place: chance[place]))
         return [self._deviation(number, place, chosen, chance[place]) for place in chosen]
@@ -372,7 +456,9 @@ class Comparison:
         if cause.kind == "load":
             mass, load = _LOAD[9] * self.directions[9], list(self.load)
             value, std = float(mass @ u[load]), float(np.sqrt(mass @ P[np.ix_(load, load)] @ mass))
-            if std > _ROUGH * abs(value):  # that of a mass at the flange, where the motion shows little else
+            if std > _ROUGH * abs(
+                value
+            ):  # that of a mass at the flange, where the motion shows little else
                 rest = self._places([one for one in every if one is not cause])
                 (u,), (P,), _ = self._solved([number], [*rest, *cause.places])
                 value, std = float(u[load[0]]), float(np.sqrt(P[load[0], load[0]]))
@@ -382,14 +468,22 @@ class Comparison:
 
     def _named(self, number: int, cause: Cause, value: float, std: float, p: float) -> Deviation:
         joint = self.fit.base.robot.joints[cause.joint] if cause.joint >= 0 else None
-        name, unit = ("", "") if joint is None else (joint.name, torque_unit(joint) if cause.kind == "offset" else "")
+        name, unit = (
+            ("", "")
+            if joint is None
+            else (joint.name, torque_unit(joint) if cause.kind == "offset" else "")
+        )
         return Deviation(self.members[number].name, cause.kind, name, value, std, p, unit)
 
     def alone(self, number: int) -> tuple[Array, Array]:
-        """Return friction and gains (m + n,) of a member as its own logs give them, and standard deviations."""
+        """Return friction and gains (m + n,) of a member as its own logs give them, and standard
+        deviations.
+        """
         count = len(self.natural) - len(self.load)
         (u,), (P,), _ = self._solved([number], range(count))
-        mean = np.concatenate([self.fit.beta[list(self.fit.split.own)], np.ones(len(self.fit.gains))])
+        mean = np.concatenate(
+            [self.fit.beta[list(self.fit.split.own)], np.ones(len(self.fit.gains))]
+        )
         return mean + u[:count], np.sqrt(np.diag(P)[:count])
 
     def likely(self, number: int) -> Array:
@@ -403,7 +497,8 @@ def compared(
 ) -> tuple[Comparison, Array, Array]:
     """Return (comparison, chances (N, causes), chances of all causes together (N,)).
 
-    Members that are clearly different, by less than a chance of `level` in the whole fleet, count for no other.
+    Members that are clearly different, by less than a chance of `level` in the whole fleet, count
+    for no other.
     """
     counts = np.ones(len(members), dtype=bool)
     for _ in range(_ROUNDS):

@@ -33,22 +33,28 @@ _BESIDE = " _-."  # what stands between a date and the rest of a name
 
 @dataclass(frozen=True)
 class Logs:
-    """The logs of one robot: (date, recording), dates as 2026-11-02, "" where they are not known."""
+    """The logs of one robot.
+
+    (date, recording), dates as 2026-11-02, "" where they are not known.
+    """
 
     name: str
     dated: tuple[tuple[str, AnyRecording], ...]
     notices: tuple[Notice, ...] = ()  # of files that are left out
 
 
-def files_by_robot(paths: Paths, on_error: str = "stop") -> tuple[dict[str, list[Path]], tuple[Notice, ...]]:
-    """Return the logs of each robot among paths, by one rule whether folders, patterns, files or addresses are given.
+def files_by_robot(
+    paths: Paths, on_error: str = "stop"
+) -> tuple[dict[str, list[Path]], tuple[Notice, ...]]:
+    """Return the logs of each robot among paths, by one rule whether folders, patterns, files or
+    addresses are given.
 
     With them comes a notice for each folder that holds logs which are not read.
 
-    A robot is named by a folder robot=NAME above its log. Without one, by the first name below the folder that all
-    paths have in common: that of a folder, or of a file without its ending. Dates in names are days and no part of
-    them; where nothing else is left the next name counts, at last that of the common folder. A data set of LeRobot is
-    one log, named by its folder.
+    A robot is named by a folder robot=NAME above its log. Without one, by the first name below the
+    folder that all paths have in common: that of a folder, or of a file without its ending. Dates
+    in names are days and no part of them; where nothing else is left the next name counts, at last
+    that of the common folder. A data set of LeRobot is one log, named by its folder.
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     parts = zip(*(_folder_of(path) for path in given))
@@ -66,33 +72,53 @@ def files_by_robot(paths: Paths, on_error: str = "stop") -> tuple[dict[str, list
         found.setdefault(name, {})[file] = None
     if len(found) == 1:
         raise DescriptionError(
-            f"{'/'.join(common)}: all logs are of one robot, {next(iter(found))!r}; a fleet has two at least. Give "
-            "each robot a folder of its own in one folder, or one named robot=NAME; a data set of LeRobot is one robot"
+            f"{'/'.join(common)}: all logs are of one robot, {next(iter(found))!r}; a fleet has "
+            "two at least. Give each robot a folder of its own in one folder, or one named "
+            "robot=NAME; a data set of LeRobot is one robot"
         )
-    told = unread(path for path, files in logs.items() if any(file.suffix in WHERE_IT_LIES for file in files))
+    told = unread(
+        path for path, files in logs.items() if any(file.suffix in WHERE_IT_LIES for file in files)
+    )
     return {name: list(files) for name, files in found.items()}, told
 
 
 def _whole(path: str | os.PathLike[str]) -> str:
-    """Return an absolute path, or an address, with slashes; an address with two behind its protocol."""
+    """Return an absolute path, or an address, with slashes.
+
+    An address with two behind its protocol.
+    """
     text = str(path)
-    return re.sub(":/+", "://", text, count=1) if is_remote(text) else os.path.abspath(text).replace(os.sep, "/")
+    return (
+        re.sub(":/+", "://", text, count=1)
+        if is_remote(text)
+        else os.path.abspath(text).replace(os.sep, "/")
+    )
 
 
 def _folder_of(path: str | os.PathLike[str]) -> list[str]:
-    """Return the parts of the folder that a path means: itself, that of a file, or what a pattern leaves open below."""
+    """Return the parts of the folder that a path means.
+
+    Itself, that of a file, or what a pattern leaves open below.
+    """
     text = _whole(path).rstrip("/")
     log = data_set_of(text) or text
     parts = log.split("/")
     if is_pattern(path):
         return parts[: next((k for k, part in enumerate(parts) if is_pattern(part)), len(parts))]
     here = Path(text)
-    is_folder = PurePosixPath(text).suffix not in READERS if is_remote(text) else here.is_dir() and not _is_log(here)
+    is_folder = (
+        PurePosixPath(text).suffix not in READERS
+        if is_remote(text)
+        else here.is_dir() and not _is_log(here)
+    )
     return parts if is_folder and log == text else parts[:-1]
 
 
 def _is_log(path: Path) -> bool:
-    """Return whether a file or folder is one log: by its ending, or as a data set of LeRobot or a bag of ROS 2."""
+    """Return whether a file or folder is one log.
+
+    By its ending, or as a data set of LeRobot or a bag of ROS 2.
+    """
     if path.is_dir() and path.suffix != ".zarr":
         return any((path / mark).exists() for mark in ("meta/info.json", "metadata.yaml"))
     return path.suffix.lower() in READERS
@@ -125,7 +151,9 @@ def _without_dates(name: str) -> str:
 def are_paths(value: object) -> TypeGuard[Paths]:
     """Return whether something is a path, or several."""
     paths = [value] if isinstance(value, str | os.PathLike) else value
-    return isinstance(paths, list | tuple) and all(isinstance(path, str | os.PathLike) for path in paths)
+    return isinstance(paths, list | tuple) and all(
+        isinstance(path, str | os.PathLike) for path in paths
+    )
 
 
 def open_logs(name: str, value: Any, robot: Robot, on_error: str = "stop", **options: Any) -> Logs:
@@ -151,11 +179,18 @@ def open_logs(name: str, value: Any, robot: Robot, on_error: str = "stop", **opt
         date, log = given[number]
         opened = as_recording(log, robot, **({"lazy": True, **options} if are_paths(log) else {}))
         if date is None:
-            date = _date_of(log[0], opened.notices) if isinstance(log, list) else _recorded(opened.notices)
+            date = (
+                _date_of(log[0], opened.notices)
+                if isinstance(log, list)
+                else _recorded(opened.notices)
+            )
         return date, opened
 
     notices: list[Notice] = []
-    labels = [log[0] if isinstance(log, list) else log if are_paths(log) else f"robot {name!r}" for _, log in given]
+    labels = [
+        log[0] if isinstance(log, list) else log if are_paths(log) else f"robot {name!r}"
+        for _, log in given
+    ]
     days = tried(labels, day, on_error, notices)
     if are_paths(value):
         days = list(_together(sorted(days, key=lambda one: one[0])))
@@ -173,11 +208,16 @@ def _day(name: str, text: str) -> str:
     try:
         return datetime.date(*map(int, found.groups())).isoformat() if found else ""
     except ValueError:
-        raise DescriptionError(f"robot {name!r}: {text!r} is no date; expected one like 2026-11-02") from None
+        raise DescriptionError(
+            f"robot {name!r}: {text!r} is no date; expected one like 2026-11-02"
+        ) from None
 
 
 def _date_of(file: Path, notices: Iterable[Notice]) -> str:
-    """Return the day of a log: of a folder date=..., its name or its folder's, its times, or the file itself."""
+    """Return the day of a log.
+
+    Of a folder date=..., its name or its folder's, its times, or the file itself.
+    """
     text = str(file).replace(os.sep, "/")
     log = data_set_of(text) or text  # of LeRobot: the name of a data set, not of its parts
     above, _, name = log.rpartition("/")
@@ -192,8 +232,15 @@ def _date_of(file: Path, notices: Iterable[Notice]) -> str:
 
 
 def _recorded(notices: Iterable[Notice]) -> str:
-    """Return the day on which times of a log begin, where they count from 1970; "" where they do not."""
+    """Return the day on which times of a log begin, where they count from 1970.
+
+    "" where they do not.
+    """
     for notice in notices:
         if notice.code == TIME_ORIGIN.code:
-            return datetime.datetime.fromtimestamp(float(notice.data["origin"]), datetime.UTC).date().isoformat()
+            return (
+                datetime.datetime.fromtimestamp(float(notice.data["origin"]), datetime.UTC)
+                .date()
+                .isoformat()
+            )
     return ""

@@ -1,7 +1,8 @@
-"""One robot of a fleet: its logs by day, reduced to triangles; whatever its logs are, kilobytes are left.
+"""One robot of a fleet: its logs by day, reduced to triangles.
 
-A robot's days are fitted each alone, by least squares weighted by joint, and joined. Friction of a day is what that day
-asks for where links are those of all days of this robot.
+Whatever its logs are, kilobytes are left. A robot's days are fitted each alone, by least squares
+weighted by joint, and joined. Friction of a day is what that day asks for where links are those of
+all days of this robot.
 """
 
 from __future__ import annotations
@@ -20,7 +21,15 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from minidyn.arrays import Array, single_thread, strict_json, with_numbers
+from minidyn.arrays import (
+    Array,
+    covariance_root,
+    left_open,
+    of_roots,
+    single_thread,
+    strict_json,
+    with_numbers,
+)
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.errors import DescriptionError, MinidynError, WorkerFailed
@@ -49,7 +58,10 @@ _ENOUGH = 10_000  # samples of each of them
 
 @dataclass(frozen=True)
 class Given:
-    """The logs of one robot as they were given: a recording, paths, or {date: these}; opened where they are read."""
+    """The logs of one robot as they were given: a recording, paths, or {date: these}.
+
+    Opened where they are read.
+    """
 
     name: str
     value: Any
@@ -74,7 +86,8 @@ class Member:
     covariance: Array  # of its base parameters (b, b), infinite where it does not show them
     samples: int
     dates: tuple[str, ...]  # of its days
-    change: Array  # of each joint's friction on a day against that of all its days, as a share (days, joints)
+    # of each joint's friction on a day against that of all its days, as a share (days, joints)
+    change: Array
     change_std: Array
     notices: tuple[Notice, ...] = ()
 
@@ -128,10 +141,15 @@ def members_of(
     keep: str | os.PathLike[str] | None = None,
     preparation: Mapping[str, Any] | None = None,
 ) -> Iterator[Member | Notice]:
-    """Yield what is known of each robot, in order; of one that fails a notice, where that is skipped."""
+    """Yield what is known of each robot, in order.
+
+    Of one that fails a notice, where that is skipped.
+    """
     asked = {**reading, "preparation": dict(preparation)} if preparation else reading
     store = None if keep is None else _Store.of(robot, base, asked, keep)
-    task = partial(_member, robot, base, dict(reading), store, on_error=on_error, preparation=preparation)
+    task = partial(
+        _member, robot, base, dict(reading), store, on_error=on_error, preparation=preparation
+    )
     if executor is None:
         for one in given:
             yield _kept(one.name, on_error, partial(task, one, 0, None))
@@ -156,7 +174,9 @@ def _kept(name: str, on_error: str, make: Callable[[], Member]) -> Member | Noti
             advice = "on_error='skip' (--on-error skip) leaves such robots out"
             text = str(error) if repr(name) in str(error) else f"robot {name!r}: {error}"
             raise MinidynError(f"{text}; {advice}") from None
-        return LEFT_OUT(f"robot {name!r} is left out ({error})", files=f"logs of robot {name!r}", robot=name)
+        return LEFT_OUT(
+            f"robot {name!r} is left out ({error})", files=f"logs of robot {name!r}", robot=name
+        )
 
 
 @leaving_out
@@ -185,13 +205,17 @@ def _member(
 
 @dataclass(frozen=True)
 class _Store:
-    """A folder in which what is known of robots is kept, and a hash of all but their logs that decides it."""
+    """A folder in which what is known of robots is kept, and a hash of all but their logs that
+    decides it.
+    """
 
     folder: Path
     settings: str
 
     @classmethod
-    def of(cls, robot: Robot, base: BaseMap, reading: Mapping[str, Any], keep: str | os.PathLike[str]) -> _Store:
+    def of(
+        cls, robot: Robot, base: BaseMap, reading: Mapping[str, Any], keep: str | os.PathLike[str]
+    ) -> _Store:
         """Make the folder."""
         folder = Path(keep).absolute()
         folder.mkdir(parents=True, exist_ok=True)
@@ -206,7 +230,9 @@ class _Store:
                 if not are_paths(value):
                     return None
                 for file in log_files(value):
-                    written = 0 if is_remote(str(file)) else file.stat().st_mtime_ns  # may be the date of its log
+                    written = (
+                        0 if is_remote(str(file)) else file.stat().st_mtime_ns
+                    )  # may be the date of its log
                     files += [str(date), file, written]
             return self.folder / f"{hash_of(self.folder, self.settings, given.name, files)}.npz"
         except (MinidynError, OSError):  # reading them says what is wrong
@@ -239,30 +265,55 @@ def _loaded(place: Path, name: str) -> Member | None:
             whole = Triangles(tuple(map(tuple, columns)), unknowns, factors, samples)
             known = {name: file[name] for name in _NUMBERS}
         notices = tuple(Notice.from_json(one) for one in about["notices"])
-        return Member(name, whole, samples=about["samples"], dates=tuple(about["dates"]), notices=notices, **known)
+        return Member(
+            name,
+            whole,
+            samples=about["samples"],
+            dates=tuple(about["dates"]),
+            notices=notices,
+            **known,
+        )
     except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile, MinidynError):
         return None
 
 
 def reduced(
-    robot: Robot, base: BaseMap, logs: Logs, on_error: str = "stop", preparation: Mapping[str, Any] | None = None
+    robot: Robot,
+    base: BaseMap,
+    logs: Logs,
+    on_error: str = "stop",
+    preparation: Mapping[str, Any] | None = None,
 ) -> Member:
-    """Return what one robot says; with on_error "skip" a day that cannot be read is left out, if there are others."""
-    notices, dates, memory, covariances = dict.fromkeys(logs.notices), list[str](), list[float](), list[Array]()
+    """Return what one robot says.
+
+    With on_error "skip" a day that cannot be read is left out, if there are others.
+    """
+    notices, dates, memory, covariances = (
+        dict.fromkeys(logs.notices),
+        list[str](),
+        list[float](),
+        list[Array](),
+    )
     fits, failures = list[Fit](), list[DescriptionError]()
     with single_thread():
         for date, log in logs.dated:
             try:
                 told = require_meaning(robot, log, False)
                 whose = f"the recording of robot {logs.name!r}"
-                data = ready(robot, log, purpose="identification", preparation=preparation, name=whose)
+                data = ready(
+                    robot, log, purpose="identification", preparation=preparation, name=whose
+                )
                 found = fit(robot, base, data, "wls", allow_open=True)
                 covariance = covariance_of(found, data)[0]
             except DescriptionError as error:
                 if on_error == "stop":
                     raise
                 failures.append(error)
-                files = ", ".join(log.files) if isinstance(log, LazyRecording) else f"a log of robot {logs.name!r}"
+                files = (
+                    ", ".join(log.files)
+                    if isinstance(log, LazyRecording)
+                    else f"a log of robot {logs.name!r}"
+                )
                 notices[LEFT_OUT(f"left out: {error}", files=files)] = None
                 continue
             fits.append(found)
@@ -274,33 +325,50 @@ def reduced(
             raise failures[0]
         samples = [found.triangles.samples for found in fits]
         sigma = np.sqrt(np.average([found.sigma**2 for found in fits], axis=0, weights=samples))
-        # rows count as independent: neighbours repeat each other by as much as the deviations of each day show
+        # rows count as independent: neighbours repeat each other by as much as the deviations of
+        # each day show
         scale = sigma * np.sqrt(np.average(memory, weights=samples))
         whole = joined([found.triangles for found in fits])
         days = [found.triangles.weighted(scale)[:2] for found in fits]
         R, z, _ = whole.weighted(scale)
         inverse, is_open = solve.pseudo_inverse(R)
-        meat = np.zeros_like(R)
-        for (own, _), covariance in zip(days, covariances):
-            information = own.T @ own
-            meat += information @ np.where(np.isfinite(covariance), covariance, 0.0) @ information
         bread = inverse @ inverse.T
-        covariance = bread @ meat @ bread
-        covariance[is_open, is_open] = np.inf
+        pulls = [
+            bread @ (own.T @ (own @ covariance_root(covariance)))
+            for (own, _), covariance in zip(days, covariances)
+        ]
+        covariance = left_open(of_roots(*pulls), is_open)
         change, std = _changes(base, R, inverse @ z, days if len(days) > 1 else [])
-    return Member(logs.name, whole, scale, sigma, covariance, sum(samples), tuple(dates), change, std, tuple(notices))
+    return Member(
+        logs.name,
+        whole,
+        scale,
+        sigma,
+        covariance,
+        sum(samples),
+        tuple(dates),
+        change,
+        std,
+        tuple(notices),
+    )
 
 
 def _memory(found: Fit, covariance: Array) -> float:
-    """Return by how much variances are larger than those of independent rows, in the mean over parameters."""
+    """Return by how much variances are larger than those of independent rows, in the mean over
+    parameters.
+    """
     inverse, is_open = solve.pseudo_inverse(found.R)
     white = np.sum(inverse**2, axis=1)
     shown = ~is_open & (white > 0) & np.isfinite(np.diag(covariance))
     return float(np.mean(np.diag(covariance)[shown] / white[shown])) if shown.any() else 1.0
 
 
-def _changes(base: BaseMap, R: Array, beta: Array, days: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
-    """Return by which share friction of each joint differs on each day (days, joints), and standard deviations."""
+def _changes(
+    base: BaseMap, R: Array, beta: Array, days: Sequence[tuple[Array, Array]]
+) -> tuple[Array, Array]:
+    """Return by which share friction of each joint differs on each day (days, joints), and standard
+    deviations.
+    """
     split = Split.of(base)
     levels = friction_levels(base, split, R.T @ R, beta[list(split.own)])
     found, std = np.zeros((2, len(days), len(levels)))
@@ -312,10 +380,12 @@ def _changes(base: BaseMap, R: Array, beta: Array, days: Sequence[tuple[Array, A
 
 
 def friction_levels(base: BaseMap, split: Split, products: Array, friction: Array) -> Array:
-    """Return rows (joints, m): by which share changed friction parameters change each joint's friction torque.
+    """Return rows (joints, m).
 
-    With K the products of the columns of a joint's friction, offset apart, along the motion (a part of `products`
-    (b, b)), and f its parameters (of m): fᵀ K δ / fᵀ K f, so that all of them changed by a share count as that share.
+    By which share changed friction parameters change each joint's friction torque. With K the
+    products of the columns of a joint's friction, offset apart, along the motion (a part of
+    `products` (b, b)), and f its parameters (of m): fᵀ K δ / fᵀ K f, so that all of them changed by
+    a share count as that share.
     """
     made = np.zeros((len(base.robot.joints), len(split.own)))
     for joint in range(len(made)):

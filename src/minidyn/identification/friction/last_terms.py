@@ -1,18 +1,20 @@
-"""Terms that are tried last, each where something in the log speaks for it: breakaway after rests, ripple of gears.
+"""Terms that are tried last, each where something in the log speaks for it.
 
-A rest raises friction, and motion lets it decay over some travel. A log in which a drive moves away from several rests
-can show it; others are not asked.
+Breakaway after rests, ripple of gears. A rest raises friction, and motion lets it decay over some
+travel. A log in which a drive moves away from several rests can show it; others are not asked.
 
-Ripple are waves over the position of a drive, which teeth, wave generators and magnets leave in the torque. What a
-model leaves of the torques shows them as a peak of its spectrum over the position. Sines and cosines of each multiple
-of the order are columns, and again in proportion to the speed: amplitudes may grow with it.
+Ripple are waves over the position of a drive, which teeth, wave generators and magnets leave in the
+torque. What a model leaves of the torques shows them as a peak of its spectrum over the position.
+Sines and cosines of each multiple of the order are columns, and again in proportion to the speed:
+amplitudes may grow with it.
 
-Both are added where they predict held-out blocks of time better, joint by joint; multiples one after the other, then
-how they grow. And where no terms were asked for: whether any are missing; where others were: what presliding would
-change.
+Both are added where they predict held-out blocks of time better, joint by joint; multiples one
+after the other, then how they grow. And where no terms were asked for: whether any are missing;
+where others were: what presliding would change.
 
-Grease that warms up during a log loses friction. What the beginning of the log has more of it is taken off where that
-predicts held-out blocks better: the model is then that of the robot at the log's end, not of a mean that it never was.
+Grease that warms up during a log loses friction. What the beginning of the log has more of it is
+taken off where that predicts held-out blocks better: the model is then that of the robot at the
+log's end, not of a mean that it never was.
 """
 
 from __future__ import annotations
@@ -29,7 +31,14 @@ from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.drives import Shapes, breakaway, drive_columns, drive_paths, memory_columns
 from minidyn.identification.friction.search import LEAST_GAIN, Found, Tried
-from minidyn.identification.friction.table import TERMS_OF, FrictionModel, FrictionTable, Judged, Key, RigidColumns
+from minidyn.identification.friction.table import (
+    TERMS_OF,
+    FrictionModel,
+    FrictionTable,
+    Judged,
+    Key,
+    RigidColumns,
+)
 from minidyn.identification.rows.base_rows import DEPARTURES, Samples, departures
 from minidyn.model.drives import (
     ALIASES,
@@ -41,34 +50,41 @@ from minidyn.model.drives import (
     friction_symbols,
 )
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, act, info
+from minidyn.notices import Notice, info, warning
 from minidyn.recording.recording import Recording
 
 _DECAYS = (1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2)  # rad or m, over which breakaway may decay
 _WARMING = (0.1, 0.3, 1.0)  # of the log's time, over which friction may fall
 _FINER = (2.0, 1.4, 1.2)  # factors between the travels and widths that are tried around the best
 
-SHOWN = info("friction.ripple", "Gears whose ripple was found in the torques and is in the model, and what it brings.")
-MISSING = act(
+SHOWN = info(
+    "friction.ripple",
+    "Gears whose ripple was found in the torques and is in the model, and what it brings.",
+)
+MISSING = warning(
     "friction.missing",
     "The robot shows friction that its file has no terms for, and none were asked for.",
     'Identify with friction="auto" (--friction auto).',
 )
 DECAYS = info(
-    "friction.breakaway", "Drives with more friction after rests, over which travel, and what that term brings."
+    "friction.breakaway",
+    "Drives with more friction after rests, over which travel, and what that term brings.",
 )
 
 WARMED = info(
     "friction.warming",
-    "By how much friction fell during the log, as when grease warms up: the model is that of the log's end.",
+    "By how much friction fell during the log, as when grease warms up: the model is that of the "
+    "log's end.",
 )
 
 
-def with_breakaway(found: Found, robot: Robot, recording: Recording, every: int, named: bool) -> Found:
+def with_breakaway(
+    found: Found, robot: Robot, recording: Recording, every: int, named: bool
+) -> Found:
     """Return a choice with breakaway where it predicts better, each drive with a travel of its own.
 
-    The search saw one sample in `every` of the recording. Where the term was asked for by name, all drives have it, and
-    a travel that the robot has is kept.
+    The search saw one sample in `every` of the recording. Where the term was asked for by name, all
+    drives have it, and a travel that the robot has is kept.
     """
     table, model, sigma = found.last
     given = np.array([joint.drive.breakaway_travel for joint in robot.joints])
@@ -76,12 +92,19 @@ def with_breakaway(found: Found, robot: Robot, recording: Recording, every: int,
     if not asked.any():
         return found
     rests = [joint.rest_speed for joint in robot.joints]
-    runs = [(drive_paths(robot, run.q, range(len(given))), np.diff(run.t)) for run in recording.runs]
-    option, sharp = replace(model, terms=friction_symbols((*model.terms, "breakaway"))), found.sign_width
+    runs = [
+        (drive_paths(robot, run.q, range(len(given))), np.diff(run.t)) for run in recording.runs
+    ]
+    option, sharp = (
+        replace(model, terms=friction_symbols((*model.terms, "breakaway"))),
+        found.sign_width,
+    )
 
     def widened(travels: Array, widths: Array) -> FrictionTable:
         states = [
-            np.concatenate([breakaway(paths[:, joint], steps, travel, rest) for paths, steps in runs])[::every]
+            np.concatenate(
+                [breakaway(paths[:, joint], steps, travel, rest) for paths, steps in runs]
+            )[::every]
             for joint, (travel, rest) in enumerate(zip(travels.tolist(), rests))
         ]
         plain = table if widths is found.sign_width else found.at(widths)
@@ -90,7 +113,9 @@ def with_breakaway(found: Found, robot: Robot, recording: Recording, every: int,
         return found.columns.tabled([known | own for known, own in zip(plain.friction, added)])
 
     def best(options: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
-        """Return for each joint the travel and the width with the least squares in held-out blocks."""
+        """Return for each joint the travel and the width with the least squares in held-out
+        blocks.
+        """
         judged = [widened(*one).judge(option, sigma).squares.sum(axis=0) for one in options]
         sizes = np.array(options)  # (options, 2, joints)
         chosen = np.array(options[len(options) // 2])
@@ -102,10 +127,16 @@ def with_breakaway(found: Found, robot: Robot, recording: Recording, every: int,
     if not given.any():
         travels, _ = best([(np.where(asked, travel, np.nan), sharp) for travel in _DECAYS])
     for finer in _FINER:
-        if "sign_width" in found.settings:  # what a width had to explain without breakaway is less, or more
-            travels, sharp = best([(travels, sharp / finer), (travels, sharp), (travels, finer * sharp)])
+        if (
+            "sign_width" in found.settings
+        ):  # what a width had to explain without breakaway is less, or more
+            travels, sharp = best(
+                [(travels, sharp / finer), (travels, sharp), (travels, finer * sharp)]
+            )
         if not given.any():
-            travels, sharp = best([(travels / finer, sharp), (travels, sharp), (finer * travels, sharp)])
+            travels, sharp = best(
+                [(travels / finer, sharp), (travels, sharp), (finer * travels, sharp)]
+            )
     before = table.judge(model, sigma)
     if not named:
         less = before.squares - widened(travels, sharp).judge(option, sigma).squares
@@ -126,11 +157,15 @@ def with_breakaway(found: Found, robot: Robot, recording: Recording, every: int,
     settings |= {"friction": list(option.terms), "friction_error": after.relative_error}
     settings |= {"sign_width": sharp.tolist()} if "sign_width" in settings else {}
     settings["breakaway_travel"] = [None if np.isnan(size) else size for size in travels.tolist()]
-    names = {robot.joints[joint].name: float(travels[joint]) for joint in np.flatnonzero(~np.isnan(travels))}
+    names = {
+        robot.joints[joint].name: float(travels[joint])
+        for joint in np.flatnonzero(~np.isnan(travels))
+    }
     text = (
         f"friction: more of it after rests, which decays over "
-        f"{', '.join(f'{1e3 * travel:.2g} mrad or mm at {name}' for name, travel in names.items())}; error in held-out "
-        f"blocks of time {100 * before.relative_error:.3g} % without, {100 * after.relative_error:.3g} % with it"
+        f"{', '.join(f'{1e3 * travel:.2g} mrad or mm at {name}' for name, travel in names.items())}; error in held-out "  # noqa: E501
+        f"blocks of time {100 * before.relative_error:.3g} % without, "
+        f"{100 * after.relative_error:.3g} % with it"
     )
     notice = DECAYS(text, travels=names, before=before.relative_error, after=after.relative_error)
     last = wider, option, wider.noise(option)
@@ -139,12 +174,17 @@ def with_breakaway(found: Found, robot: Robot, recording: Recording, every: int,
 
 
 def with_warming(found: Found) -> Found:
-    """Return a choice that says how much more friction the beginning of a log has, where that predicts better.
+    """Return a choice that says how much more friction the beginning of a log has, where that
+    predicts better.
 
-    One share for all drives: friction falls exponentially from (1 + share) times what it is at the end. A joint alone
-    may fall for other reasons. The log is one run.
+    One share for all drives: friction falls exponentially from (1 + share) times what it is at the
+    end. A joint alone may fall for other reasons. The log is one run.
     """
-    (table, model, sigma), motion, key = found.last, found.columns.motion, Key("warming", "warming", 0)
+    (table, model, sigma), motion, key = (
+        found.last,
+        found.columns.motion,
+        Key("warming", "warming", 0),
+    )
     option, before = replace(model, terms=(*model.terms, "warming")), table.judge(model, sigma)
     falling = [term for term in model.terms if term not in ("offset", "load", *ALIASES["ripple"])]
     friction, length = torque_of(found, falling), float(motion.t[-1] - motion.t[0])
@@ -152,27 +192,37 @@ def with_warming(found: Found) -> Found:
     def more(time: float) -> Array:
         """Return what the beginning has more (N, n), of a share of 1: 0 at the end."""
         last = np.exp(-length / time)
-        return np.asarray(friction * ((np.exp((motion.t[0] - motion.t) / time) - last) / (1.0 - last))[:, None])
+        return np.asarray(
+            friction * ((np.exp((motion.t[0] - motion.t) / time) - last) / (1.0 - last))[:, None]
+        )
 
     def widened(time: float) -> FrictionTable:
         columns = more(time).T
-        return found.columns.tabled([{**own, key: column} for own, column in zip(table.friction, columns)])
+        return found.columns.tabled(
+            [{**own, key: column} for own, column in zip(table.friction, columns)]
+        )
 
     tables = {share * length: widened(share * length) for share in _WARMING}
     judged = {time: wider.judge(option, sigma) for time, wider in tables.items()}
     time, after = min(judged.items(), key=lambda one: float(np.mean(one[1].deviance(sigma))))
     tried = Tried.of(["warming"], option, after, before, sigma)
-    entries = [*found.settings.get("friction_tried", ()), tried.record(model.terms, tried.is_worth())]
+    entries = [
+        *found.settings.get("friction_tried", ()),
+        tried.record(model.terms, tried.is_worth()),
+    ]
     settings = {**found.settings, "friction_tried": entries}
     if not tried.is_worth():
         return replace(found, settings=settings)
     share = float(dict(zip(*tables[time].fit(option, sigma)))[key])
     text = (
-        f"friction fell while the log was recorded: at first it was {100 * share:.2g} % larger than at the end, and it "
-        f"fell over about {time:.2g} s. The model is that of the end. Error in held-out blocks of time: "
-        f"{100 * after.relative_error:.3g} % with this fall, {100 * before.relative_error:.3g} % without it"
+        f"friction fell while the log was recorded: at first it was {100 * share:.2g} % larger "
+        f"than at the end, and it fell over about {time:.2g} s. The model is that of the end. "
+        f"Error in held-out blocks of time: {100 * after.relative_error:.3g} % with this fall, "
+        f"{100 * before.relative_error:.3g} % without it"
     )
-    notice = WARMED(text, share=share, time=time, before=before.relative_error, after=after.relative_error)
+    notice = WARMED(
+        text, share=share, time=time, before=before.relative_error, after=after.relative_error
+    )
     settings |= {"warming": {"share": share, "time": time}, "friction_error": after.relative_error}
     off = share * more(time)
     found = along(found, replace(motion, tau=motion.tau - off))
@@ -183,28 +233,39 @@ def without_warming(recording: Recording, t: Array, off: Array) -> Recording:
     """Return a recording without the torque (N, n) at times t (N,) that its beginning has more."""
     more = np.stack([np.interp(recording.t, t, torque) for torque in off.T], axis=1)
     raw = {name: values - more for name, values in recording.telemetry.items() if name == "tau_raw"}
-    return replace(recording, tau=np.asarray(recording.tau) - more, telemetry={**recording.telemetry, **raw})
+    return replace(
+        recording, tau=np.asarray(recording.tau) - more, telemetry={**recording.telemetry, **raw}
+    )
 
 
 Waves = dict[str, NDArray[np.bool_]]
 """Terms of ripple, and the joints (joints,) that have them."""
 
 
-def with_ripple(found: Found, orders: Array, named: Sequence[str], less: Array | None = None) -> Found:
-    """Return a choice with ripple of these orders (joints,), where it predicts better; terms that were named stay.
+def with_ripple(
+    found: Found, orders: Array, named: Sequence[str], less: Array | None = None
+) -> Found:
+    """Return a choice with ripple of these orders (joints,), where it predicts better.
 
-    A low-pass hides the waves of fast joints, and the model has them whole. So what it took off the torques (N, n) is
-    predicted, too, where it is known: waves of speeds at which a fit hardly sees them are not guessed.
+    Terms that were named stay. A low-pass hides the waves of fast joints, and the model has them
+    whole. So what it took off the torques (N, n) is predicted, too, where it is known: waves of
+    speeds at which a fit hardly sees them are not guessed.
     """
     table, model, sigma = found.last
     robot, tried = found.columns.bare, list(found.settings.get("friction_tried", ()))
     first = before = table.judge(model, sigma)
     waves = Waves()
     kinds = [ALIASES[f"ripple{harmonic}"] for harmonic in HARMONICS]
-    for group in [*(kind[:2] for kind in kinds), *(kind[2:] for kind in kinds)]:  # waves, then how they grow with speed
+    for group in [
+        *(kind[:2] for kind in kinds),
+        *(kind[2:] for kind in kinds),
+    ]:  # waves, then how they grow with speed
         more = {term: orders > 0 for term in group if term in named or not named}
         if not named:  # joints whose torques are not predicted better by their own waves have none
-            after, helps = _judged(found, orders, waves | more, less)[2], np.zeros(len(orders), dtype=bool)
+            after, helps = (
+                _judged(found, orders, waves | more, less)[2],
+                np.zeros(len(orders), dtype=bool),
+            )
             gained = (before.squares + before.beyond - after.squares - after.beyond).sum(axis=0)
             helps[list(robot.independent)] = gained > LEAST_GAIN * before.squares.sum(axis=0)
             more = {term: own & helps for term, own in more.items() if (own & helps).any()}
@@ -216,7 +277,11 @@ def with_ripple(found: Found, orders: Array, named: Sequence[str], less: Array |
         tried.append(one.record(model.terms, taken))
         if taken:
             table, model, before, waves = made, option, after, waves | more
-    settings = {**found.settings, "friction_tried": tried} if "friction_tried" in found.settings else found.settings
+    settings = (
+        {**found.settings, "friction_tried": tried}
+        if "friction_tried" in found.settings
+        else found.settings
+    )
     if not waves:
         return replace(found, settings=settings)
     orders = np.where(np.any(list(waves.values()), axis=0), orders, 0.0)
@@ -225,21 +290,30 @@ def with_ripple(found: Found, orders: Array, named: Sequence[str], less: Array |
     names = {robot.joints[joint].name: float(orders[joint]) for joint in np.flatnonzero(orders)}
     text = (
         f"friction: the torques show ripple of gears, waves in a turn: "
-        f"{', '.join(f'{name} {order:.4g}' for name, order in names.items())}; error in held-out blocks of time "
-        f"{100 * first.relative_error:.3g} % without, {100 * before.relative_error:.3g} % with it"
+        f"{', '.join(f'{name} {order:.4g}' for name, order in names.items())}; error in held-out "
+        f"blocks of time {100 * first.relative_error:.3g} % without, "
+        f"{100 * before.relative_error:.3g} % with it"
     )
     notice = SHOWN(text, orders=names, before=first.relative_error, after=before.relative_error)
     last = table, model, table.noise(model)
-    more_of: dict[str, Any] = {"last": last, "settings": settings, "notices": (*found.notices, notice)}
+    more_of: dict[str, Any] = {
+        "last": last,
+        "settings": settings,
+        "notices": (*found.notices, notice),
+    }
     return replace(found, terms=model.terms, orders=orders, waves=waves, **more_of)
 
 
 def _judged(
     found: Found, orders: Array, waves: Waves, less: Array | None
 ) -> tuple[FrictionTable, FrictionModel, Judged]:
-    """Return a choice's table and model with waves, and how they predict what was held out and what a low-pass took."""
+    """Return a choice's table and model with waves, and how they predict what was held out and what
+    a low-pass took.
+    """
     table, model, sigma = found.last
-    driven = found.columns.bare.with_drives(friction=tuple(waves), sign_width=found.sign_width, ripple_order=orders)
+    driven = found.columns.bare.with_drives(
+        friction=tuple(waves), sign_width=found.sign_width, ripple_order=orders
+    )
     joints = {FRICTION[term]: own for term, own in waves.items()}
     added = _columns(found, driven, joints)
     table = found.columns.tabled([known | own for known, own in zip(table.friction, added)])
@@ -259,13 +333,18 @@ def _judged(
 
 
 def _columns(
-    found: Found, driven: Robot, joints: Mapping[str, NDArray[np.bool_]], states: Sequence[Array] | None = None
+    found: Found,
+    driven: Robot,
+    joints: Mapping[str, NDArray[np.bool_]],
+    states: Sequence[Array] | None = None,
 ) -> list[dict[Key, Array]]:
     """Return for each joint the columns of a robot's drives, by symbol at some joints."""
     columns, c = found.columns, found.columns.coordinates
     added: list[dict[Key, Array]] = [{} for _ in columns.names]
     own = [] if states is None else [states[column.joint] for column in memory_columns(driven)]
-    for column in drive_columns(driven, c.dq, c.ddq, Shapes(driven, c.q, None, None if states is None else own)):
+    for column in drive_columns(
+        driven, c.dq, c.ddq, Shapes(driven, c.q, None, None if states is None else own)
+    ):
         known = driven.layout.columns[column.index]
         if column.symbol in joints and joints[column.symbol][known.joint]:
             key = Key(known.name, TERMS_OF[column.symbol], known.joint)
@@ -275,7 +354,9 @@ def _columns(
 
 
 def along(found: Found, motion: Samples) -> Found:
-    """Return a choice with the torques of a motion, where it was found with others along the same motion."""
+    """Return a choice with the torques of a motion, where it was found with others along the same
+    motion.
+    """
     (table, model, sigma), columns = found.last, replace(found.columns, motion=motion)
     return replace(found, columns=columns, last=(columns.tabled(table.friction), model, sigma))
 
@@ -291,18 +372,24 @@ def torque_of(found: Found, terms: Collection[str]) -> Array:
 
 
 def predicts_better(found: Found, other: Found) -> bool:
-    """Return whether a choice predicts held-out blocks of time better than another, and by what is worth a term."""
+    """Return whether a choice predicts held-out blocks of time better than another, and by what is
+    worth a term.
+    """
     sigma = other.last[2]
-    then, now = (float(np.mean(one.last[0].judge(one.last[1], sigma).deviance(sigma))) for one in (found, other))
+    then, now = (
+        float(np.mean(one.last[0].judge(one.last[1], sigma).deviance(sigma)))
+        for one in (found, other)
+    )
     return then < (1.0 - LEAST_GAIN) * now
 
 
 def lacking(found: Found, base: BaseMap) -> tuple[Array, Array]:
-    """Return by how much base parameters (b,) would change with presliding that the data show and nobody asked for.
+    """Return by how much base parameters (b,) would change with presliding that the data show and
+    nobody asked for.
 
-    And what part of their variances (b,), as fits without each block of time show them, would be left with it: blocks
-    see what presliding does to each. Zeros and ones where the data do not show it. Its size counts as Coulomb friction,
-    which it is for a drive that slides on.
+    And what part of their variances (b,), as fits without each block of time show them, would be
+    left with it: blocks see what presliding does to each. Zeros and ones where the data do not show
+    it. Its size counts as Coulomb friction, which it is for a drive that slides on.
     """
     (table, model, sigma), richer = found.last, found.richer
     if richer is None or richer[1].terms == model.terms:
@@ -322,13 +409,20 @@ def lacking(found: Found, base: BaseMap) -> tuple[Array, Array]:
         keys, values = where.fit(which, sigma)
         fits.append(named(keys, np.asarray(values)[None])[0])
         variances.append(named(*where.without_each(which, sigma)).var(axis=0))
-    shown = (variances[0] > 0) & (variances[1] > 0)  # a term at its bound in every fit says nothing of its noise
+    shown = (variances[0] > 0) & (
+        variances[1] > 0
+    )  # a term at its bound in every fit says nothing of its noise
     left = np.where(shown, variances[1] / np.where(shown, variances[0], 1.0), 1.0)
     return fits[1] - fits[0], np.minimum(left, 1.0)
 
 
-def friction_missing(robot: Robot, base: BaseMap, motion: Samples, speeds: Array) -> tuple[Notice, ...]:
-    """Return a notice where a robot without friction terms shows friction; its typical speeds are (joints,)."""
+def friction_missing(
+    robot: Robot, base: BaseMap, motion: Samples, speeds: Array
+) -> tuple[Notice, ...]:
+    """Return a notice where a robot without friction terms shows friction.
+
+    Its typical speeds are (joints,).
+    """
     widths, falls = [0.02 * speeds], [np.zeros(len(robot.joints))]
     table = RigidColumns.of(robot, base.kept, motion).table(PLAIN, widths, falls)
     still = (0,) * len(robot.joints)
@@ -339,7 +433,15 @@ def friction_missing(robot: Robot, base: BaseMap, motion: Samples, speeds: Array
     if not certain or with_it.relative_error > 0.9 * without.relative_error:
         return ()
     text = (
-        f"the residuals show friction, which the robot has no terms for: error {100 * without.relative_error:.3g} % on "
-        f"held-out blocks of time, {100 * with_it.relative_error:.3g} % with {', '.join(PLAIN)}"
+        "the residuals show friction, which the robot has no terms for: error "
+        f"{100 * without.relative_error:.3g} % on held-out blocks of time, "
+        f"{100 * with_it.relative_error:.3g} % with {', '.join(PLAIN)}"
     )
-    return (MISSING(text, without=without.relative_error, with_terms=with_it.relative_error, terms=list(PLAIN)),)
+    return (
+        MISSING(
+            text,
+            without=without.relative_error,
+            with_terms=with_it.relative_error,
+            terms=list(PLAIN),
+        ),
+    )

@@ -1,10 +1,12 @@
 """Friction that grows with the load: the loads of a model are those of its own parameters.
 
-Columns of load friction are made with loads that are known before the fit, and the fit has loads of its own: gravity as
-its parameters give it. So fits are repeated, each with the loads of the one before, until the loads agree. A physically
-consistent model has other gravity than plain least squares where bounds or a prior bind, so that its loads are settled
-once more, with what makes it consistent inside the step. Where loads do not settle, the step whose own torques were
-nearest to the data counts: what matters is the model that is handed over, not the columns that it was fitted with.
+Columns of load friction are made with loads that are known before the fit, and the fit has loads of
+its own: gravity as its parameters give it. So fits are repeated, each with the loads of the one
+before, until the loads agree. A physically consistent model has other gravity than plain least
+squares where bounds or a prior bind, so that its loads are settled once more, with what makes it
+consistent inside the step. Where loads do not settle, the step whose own torques were nearest to
+the data counts: what matters is the model that is handed over, not the columns that it was fitted
+with.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from minidyn.identification.estimators.method import Solution
 from minidyn.identification.rows.base_rows import Samples
 from minidyn.model.drives import FRICTION
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, info, look
+from minidyn.notices import Notice, info, warning
 
 _SETTLED = 0.05  # of the noise: what loads may still change
 _REPEATS = 8
@@ -30,25 +32,31 @@ _SHORTEST, _LONGEST = 0.2, 3.0  # factors of a step
 
 LEFT_OUT = info(
     "friction.load_left_out",
-    "Friction that grows with the load predicts better, but the finished model fits the data worse with it: left out.",
+    "Friction that grows with the load predicts better, but the finished model fits the data "
+    "worse with it: left out.",
 )
-WORSE = look(
+WORSE = warning(
     "friction.load_worse",
-    "The model with friction that grows with the load fits the data worse than the same fit without it.",
-    'Identify without the term "load". Where consistency costs much, the model may lack a spring or a counterbalance, '
+    "The model with friction that grows with the load fits the data worse than the same fit "
+    "without it.",
+    'Identify without the term "load". Where consistency costs much, the model may lack a spring '
+    "or a counterbalance, "
     "which changes what drives carry.",
 )
-UNSETTLED = look(
+UNSETTLED = warning(
     "friction.loads_unsettled",
     "Loads that friction grows with did not settle: each fit gave others.",
-    'Identify without the term "load", or record a motion that shows gravity better: slow, through all of the range.',
+    'Identify without the term "load", or record a motion that shows gravity better: slow, '
+    "through all of the range.",
 )
 
 Made = TypeVar("Made")
 
 
 class Step(NamedTuple, Generic[Made]):
-    """A fit: what was made of the data, with standard parameters (p,) and the noise of each joint (n,)."""
+    """A fit: what was made of the data, with standard parameters (p,) and the noise of each joint
+    (n,).
+    """
 
     made: Made
     parameters: Array
@@ -63,9 +71,14 @@ class Settled(NamedTuple, Generic[Made]):
 
 
 def settle(
-    robot: Robot, motion: Samples, values: Array, fit: Callable[[Robot], Step[Made]], first: Step[Made] | None = None
+    robot: Robot,
+    motion: Samples,
+    values: Array,
+    fit: Callable[[Robot], Step[Made]],
+    first: Step[Made] | None = None,
 ) -> Settled[Made]:
-    """Repeat a fit, which takes the robot with the parameters (p,) that its loads are computed from, until loads agree.
+    """Repeat a fit, which takes the robot with the parameters (p,) that its loads are computed
+    from, until loads agree.
 
     The first loads are those of the values; the first fit with them may be known.
     """
@@ -88,8 +101,9 @@ def settle(
         values, last = values + factor * (step.parameters - values), now
     best = int(np.argmin(errors))
     text = (
-        f"loads that friction grows with did not settle in {_REPEATS} fits: friction still changes by "
-        f"{100 * changes[-1]:.3g} % of the noise; the fit with the smallest error, {100 * errors[best]:.3g} %, is taken"
+        f"loads that friction grows with did not settle in {_REPEATS} fits: friction still "
+        f"changes by {100 * changes[-1]:.3g} % of the noise; the fit with the smallest error, "
+        f"{100 * errors[best]:.3g} %, is taken"
     )
     return Settled(steps[best], (UNSETTLED(text, changes=changes, errors=errors),))
 
@@ -110,10 +124,10 @@ def instead_of_load(
     asked_for: bool,
     without: Callable[[], tuple[Made, Robot, Samples, Array]],
 ) -> tuple[Made | None, tuple[Notice, ...]]:
-    """Return what is made without load friction where that fits the data better, and a notice; else None.
+    """Return what is made without load friction where that fits the data better, and a notice.
 
-    The search for terms looks at plain least squares; a consistent model may have other loads. A term that was asked
-    for is kept, and a notice says so.
+    Else None. The search for terms looks at plain least squares; a consistent model may have other
+    loads. A term that was asked for is kept, and a notice says so.
 
     Args:
         robot: With load friction.
@@ -122,7 +136,8 @@ def instead_of_load(
         parameters: The finished model (p,).
         motion: Samples of the data.
         asked_for: Whether the term was named, not chosen.
-        without: Makes the same without the term, with its robot, the samples with its states, and its parameters.
+        without: Makes the same without the term, with its robot, the samples with its states, and
+            its parameters.
     """
     error = relative_error(robot, motion, parameters)
     others = [k for k, name in enumerate(base.names) if not name.startswith(FRICTION["load"])]
@@ -135,14 +150,19 @@ def instead_of_load(
     if error <= plain:
         return None, ()
     with_it, without_it = f"{100 * error:.3g} %", f"{100 * plain:.3g} %"
-    text = f"the model fits the data to {with_it} with friction that grows with the load, to {without_it} without it: "
+    text = (
+        f"the model fits the data to {with_it} with friction that grows with the load, to "
+        f"{without_it} without it: "
+    )
     if asked_for:
         return None, (WORSE(f"{text}it was asked for and is kept", error=error, without=plain),)
     return made, (LEFT_OUT(f"{text}it is left out", error=error, without=plain),)
 
 
 def _load_change(robot: Robot, motion: Samples, before: Array, after: Array) -> Array:
-    """Return how much load friction changes between two sets of parameters, sample by sample (N, n), N m or N."""
+    """Return how much load friction changes between two sets of parameters, sample by sample (N,
+    n), N m or N.
+    """
     moved = motion.q, motion.dq, motion.ddq
     loads = [np.abs(loads_of_motion(robot, *moved, values)) for values in (before, after)]
     found = np.zeros(motion.q.shape)
@@ -156,4 +176,6 @@ def _load_change(robot: Robot, motion: Samples, before: Array, after: Array) -> 
 def carried(values: Array, before: Robot, after: Robot, unknown: float = np.nan) -> Array:
     """Return parameters of one robot in the order of another that has other drive terms."""
     old = before.layout
-    return np.array([values[old.index(name)] if name in old else unknown for name in after.parameter_names])
+    return np.array(
+        [values[old.index(name)] if name in old else unknown for name in after.parameter_names]
+    )

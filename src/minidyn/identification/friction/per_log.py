@@ -1,14 +1,15 @@
 """Friction of its own for each log: it changes with temperature from log to log, the links do not.
 
-Base parameters are those of links, rotors and springs, which all logs share, and friction. The friction f_k of log k
-varies about a mean f with a spread S, which the logs show; `shared.py` has the sum of squares, in which R_k and z_k
-are what any estimator makes of log k alone. Large spreads leave each log its own friction, vanishing ones are one
-friction for all; a log that hardly shows a friction takes that of the others. The covariance of the mean holds the
-spread over the number of logs: it is that of the friction of the robot, not of these logs. A new log differs from the
-mean by the spread.
+Base parameters are those of links, rotors and springs, which all logs share, and friction. The
+friction f_k of log k varies about a mean f with a spread S, which the logs show; `shared.py` has
+the sum of squares, in which R_k and z_k are what any estimator makes of log k alone. Large spreads
+leave each log its own friction, vanishing ones are one friction for all; a log that hardly shows a
+friction takes that of the others. The covariance of the mean holds the spread over the number of
+logs: it is that of the friction of the robot, not of these logs. A new log differs from the mean by
+the spread.
 
-Where every log has a temperature, f is a line over it, f + g (T_k - T), with the mean at the mean temperature T; the
-spread is what that line leaves.
+Where every log has a temperature, f is a line over it, f + g (T_k - T), with the mean at the mean
+temperature T; the spread is what that line leaves.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from minidyn.identification.rows.pieces import stacked
 from minidyn.model.drives import FRICTION, NON_NEGATIVE
 from minidyn.model.parameters import Column
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, info, look
+from minidyn.notices import Notice, info, warning
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.recording import Recording
 
@@ -55,16 +56,20 @@ _SAME = 1e-6  # rad or m: nearer positions are the same samples
 _BLOCKS = 10  # of time in a log, by turns of one half and the other
 _WORTH = 0.3  # of the squares that friction of each log must bring to be told of
 
-VARIES = info("friction.per_log", "Friction was fitted for each log: how much it varies between logs.")
-ONE_LOG = look(
+VARIES = info(
+    "friction.per_log", "Friction was fitted for each log: how much it varies between logs."
+)
+ONE_LOG = info(
     "friction.one_log",
     "Friction for each log was asked for, and there is one log: it has one friction.",
-    f"Give several logs. Runs whose times go on with breaks of less than {_BREAK:g} s count as one.",
+    f"Give several logs. Runs whose times go on with breaks of less than {_BREAK:g} s count as "
+    "one.",
 )
 
-DIFFERS = look(
+DIFFERS = warning(
     "friction.differs",
-    "Friction differs from log to log, as it does with temperature, and the model has one friction for all.",
+    "Friction differs from log to log, as it does with temperature, and the model has one "
+    "friction for all.",
     'Identify with friction_per="log" (--friction-per log): each log has its own.',
 )
 
@@ -95,12 +100,18 @@ class LogsSolution(Solution):
     slope: Array  # of friction over the temperature (m,)
 
     def settings_of(self, beta: Array, consistent: bool) -> dict[str, Any]:
-        """Return the friction of each log where all logs have the shared parameters of beta (b,), for records."""
+        """Return the friction of each log where all logs have the shared parameters of beta (b,),
+        for records.
+        """
         means = beta[list(self.split.own)] + np.outer(self.offsets, self.slope)
         values = [
-            _own_friction(self.split, part, beta, mean, self.spread, consistent) for part, mean in zip(self.logs, means)
+            _own_friction(self.split, part, beta, mean, self.spread, consistent)
+            for part, mean in zip(self.logs, means)
         ]
-        made: dict[str, Any] = {"names": list(self.split.names), "values": [row.tolist() for row in values]}
+        made: dict[str, Any] = {
+            "names": list(self.split.names),
+            "values": [row.tolist() for row in values],
+        }
         made |= {"spread": self.spread.tolist()}
         if self.temperature is not None:
             made |= {"temperature": self.temperature, "slope": self.slope.tolist()}
@@ -110,13 +121,20 @@ class LogsSolution(Solution):
     def varies(self, beta: Array) -> Notice:
         """Return how much friction varies."""
         mean = np.abs(beta[list(self.split.own)])
-        dry = [k for k, name in enumerate(self.split.names) if name.startswith(FRICTION["coulomb"]) and mean[k] > 0]
+        dry = [
+            k
+            for k, name in enumerate(self.split.names)
+            if name.startswith(FRICTION["coulomb"]) and mean[k] > 0
+        ]
         most = max(dry, key=lambda k: self.spread[k] / mean[k], default=None)
         text = f"friction of {len(self.logs)} logs, links shared"
         data: dict[str, Any] = {"logs": len(self.logs), "names": list(self.split.names)}
         if most is not None:
             share = float(self.spread[most] / mean[most])
-            text += f": {self.split.names[most]} varies most of Coulomb friction, by {100 * share:.3g} % (1 σ)"
+            text += (
+                f": {self.split.names[most]} varies most of Coulomb friction, by "
+                f"{100 * share:.3g} % (1 σ)"
+            )
             data |= {"most": self.split.names[most], "share": share}
         if self.temperature is not None:
             text += f", besides a line over temperatures about {self.temperature:.3g} °C"
@@ -140,7 +158,9 @@ def solve_per_log(
         return replace(found, notices=(*found.notices, ONE_LOG(text, logs=len(logs))))
     parts = [method(robot, base, log, replace(options, allow_open=True)) for log in logs]
     warmth = np.array([temperature_of(log) for log in logs])
-    line = len(logs) >= _LINE and bool(np.isfinite(warmth).all()) and float(np.std(warmth)) > _WARMTH
+    line = (
+        len(logs) >= _LINE and bool(np.isfinite(warmth).all()) and float(np.std(warmth)) > _WARMTH
+    )
     offsets = warmth - warmth.mean() if line else np.zeros(len(logs))
     spread = np.full(len(split.own), np.inf)
     for _ in range(_PASSES):
@@ -175,14 +195,24 @@ def solve_per_log(
     return replace(found, notices=(*found.notices, found.varies(beta)))
 
 
-def differing(robot: Robot, base: BaseMap, recording: AnyRecording, found: Solution) -> list[Notice]:
-    """Return a notice where friction that one half of a log shows foretells the other half much better.
+def differing(
+    robot: Robot, base: BaseMap, recording: AnyRecording, found: Solution
+) -> list[Notice]:
+    """Return a notice where friction that one half of a log shows foretells the other half much
+    better.
 
-    Halves are blocks of time in turn. One linear step from the solution, the links as they are. Logs on disk are not
-    read again for it.
+    Halves are blocks of time in turn. One linear step from the solution, the links as they are.
+    Logs on disk are not read again for it.
     """
-    known = isinstance(recording, Recording) and recording.ddq is not None and not robot.implicit_loops
-    if not known or isinstance(found, LogsSolution) or base.mixing is not None or base.rows is not None:
+    known = (
+        isinstance(recording, Recording) and recording.ddq is not None and not robot.implicit_loops
+    )
+    if (
+        not known
+        or isinstance(found, LogsSolution)
+        or base.mixing is not None
+        or base.rows is not None
+    ):
         return []
     logs, own = logs_of(recording), list(Split.of(base).own)
     if len(logs) == 1 or not own:
@@ -198,23 +228,31 @@ def differing(robot: Robot, base: BaseMap, recording: AnyRecording, found: Solut
         halves = [both[turn == number].reshape(-1, len(own) + 1) for number in (0, 1)]
         for one, other in (halves, halves[::-1]):
             step = solve.pseudo_inverse(one[:, :-1])[0] @ one[:, -1]
-            squares.append([np.sum(other[:, -1] ** 2), np.sum((other[:, -1] - other[:, :-1] @ step) ** 2)])
+            squares.append(
+                [np.sum(other[:, -1] ** 2), np.sum((other[:, -1] - other[:, :-1] @ step) ** 2)]
+            )
     before, after = np.sum(squares, axis=0).tolist()
     share = 1.0 - after / max(before, 1e-300)
     if not share > _WORTH:
         return []
     text = (
-        f"friction differs between the {len(logs)} logs: with what one half of a log shows of it, squares left of the "
-        f"other half are {100 * share:.2g} % fewer"
+        f"friction differs between the {len(logs)} logs: with what one half of a log shows of it, "
+        f"squares left of the other half are {100 * share:.2g} % fewer"
     )
     return [DIFFERS(text, logs=len(logs), share=share)]
 
 
-def _own_friction(split: Split, part: Solution, beta: Array, mean: Array, spread: Array, bounded: bool) -> Array:
-    """Return the friction (m,) of one log about a mean (m,) where the shared parameters are those of beta (b,)."""
+def _own_friction(
+    split: Split, part: Solution, beta: Array, mean: Array, spread: Array, bounded: bool
+) -> Array:
+    """Return the friction (m,) of one log about a mean (m,) where the shared parameters are those
+    of beta (b,).
+    """
     own = list(split.own)
     rows = np.vstack([part.R[:, own], np.diag(1.0 / spread)])
-    right = np.concatenate([part.z - part.R[:, split.shared] @ beta[list(split.shared)], mean / spread])
+    right = np.concatenate(
+        [part.z - part.R[:, split.shared] @ beta[list(split.shared)], mean / spread]
+    )
     if not bounded:
         return np.asarray(np.linalg.lstsq(rows, right, rcond=None)[0], dtype=float)
     from scipy.optimize import lsq_linear  # seldom needed
@@ -224,7 +262,10 @@ def _own_friction(split: Split, part: Solution, beta: Array, mean: Array, spread
 
 
 def _folds(split: Split, parts: Sequence[Solution], spread: Array, offsets: Array) -> list[Fold]:
-    """Return training and validation forms: a stretch of each log is held out, its friction is that of the rest."""
+    """Return training and validation forms.
+
+    A stretch of each log is held out, its friction is that of the rest.
+    """
     made: list[Fold] = []
     for folds in zip(*(part.folds() for part in parts)):
         joint = Joined(split, [(R, z) for R, z, *_ in folds], spread, offsets)
@@ -270,11 +311,17 @@ class FrictionOfLogs:
         """Return it from the settings of an estimate; None where all logs have one friction."""
         if (known := settings.get(SETTING)) is None:
             return None
-        anchors = tuple((np.array(t, dtype=float), np.array(q, dtype=float)) for t, q in known["anchors"])
-        made = cls(tuple(known["names"]), np.array(known["values"]), np.array(known["spread"]), anchors)
+        anchors = tuple(
+            (np.array(t, dtype=float), np.array(q, dtype=float)) for t, q in known["anchors"]
+        )
+        made = cls(
+            tuple(known["names"]), np.array(known["values"]), np.array(known["spread"]), anchors
+        )
         if "slope" not in known:
             return made
-        return replace(made, temperature=float(known["temperature"]), slope=np.array(known["slope"]))
+        return replace(
+            made, temperature=float(known["temperature"]), slope=np.array(known["slope"])
+        )
 
     def log_of(self, run: AnyRecording) -> int | None:
         """Return which fitted log a prepared run is part of; None: another one."""
@@ -293,7 +340,9 @@ class FrictionOfLogs:
         return np.asarray(base.matrix @ phi, dtype=float), phi
 
     def at(self, parameters: Array, base: BaseMap, temperature: float) -> Array:
-        """Return the friction (m,) at a temperature, °C, where standard parameters (p,) hold the mean."""
+        """Return the friction (m,) at a temperature, °C, where standard parameters (p,) hold the
+        mean.
+        """
         layout = base.robot.layout
         mean = parameters[[layout.index(name) for name in self.names]]
         found = mean + self.slope * (temperature - self.temperature)
@@ -301,21 +350,28 @@ class FrictionOfLogs:
         return np.asarray(np.where(bounded, np.maximum(found, 0.0), found), dtype=float)
 
     def covariance(self, base: BaseMap) -> Array:
-        """Return what another log adds to the covariance (b, b) of base parameters, which holds the mean of these.
+        """Return what another log adds to the covariance (b, b) of base parameters, which holds the
+        mean of these.
 
-        Few logs do not show a spread well: 1.96 deviations hold Student's 95 %, with the degrees of freedom that a
-        spread pooled over joints has. Warmth changes all friction of a joint: as far as friction of two kinds varied
-        together, over all joints, it does so in another log.
+        Few logs do not show a spread well: 1.96 deviations hold Student's 95 %, with the degrees of
+        freedom that a spread pooled over joints has. Warmth changes all friction of a joint: as far
+        as friction of two kinds varied together, over all joints, it does so in another log.
         """
         from scipy.special import stdtrit  # seldom needed
 
         columns, count = [base.robot.layout.column(name) for name in self.names], len(self.values)
         free = max(1, count - 1 - bool(np.any(self.slope)))
-        alike = np.array([sum(other.symbol == column.symbol for other in columns) for column in columns])
-        others = ALIKE / (free + ALIKE) / alike  # weight of each joint's own variance in a pooled one
+        alike = np.array(
+            [sum(other.symbol == column.symbol for other in columns) for column in columns]
+        )
+        others = (
+            ALIKE / (free + ALIKE) / alike
+        )  # weight of each joint's own variance in a pooled one
         known = free / ((1.0 - (alike - 1) * others) ** 2 + (alike - 1) * others**2)
         student = (stdtrit(known, 0.975) / 1.96) ** 2
-        one = self.spread**2 * (free + ALIKE - 2) / (free + ALIKE)  # without the mean of Student's squares
+        one = (
+            self.spread**2 * (free + ALIKE - 2) / (free + ALIKE)
+        )  # without the mean of Student's squares
         std = np.sqrt(np.maximum((1.0 + 1.0 / count) * student * one - self.spread**2 / count, 0.0))
         own = [base.kept.index(name) for name in self.names]
         found = np.zeros((base.rank, base.rank))
@@ -323,14 +379,22 @@ class FrictionOfLogs:
         return found
 
     def _together(self, columns: Sequence[Column]) -> Array:
-        """Return how friction of a joint is correlated (m, m) between logs: two kinds over all joints, at least 0."""
+        """Return how friction of a joint is correlated (m, m) between logs.
+
+        Two kinds over all joints, at least 0.
+        """
         off = (self.values - self.values.mean(axis=0)) / np.maximum(self.spread, 1e-300)
         found = np.eye(len(columns))
         for one, two in combinations(dict.fromkeys(column.symbol for column in columns), 2):
-            sides = [{c.joint: k for k, c in enumerate(columns) if c.symbol == kind} for kind in (one, two)]
+            sides = [
+                {c.joint: k for k, c in enumerate(columns) if c.symbol == kind}
+                for kind in (one, two)
+            ]
             a, b = ([side[joint] for joint in sides[0] if joint in sides[1]] for side in sides)
             size = float(np.linalg.norm(off[:, a]) * np.linalg.norm(off[:, b]))
-            found[a, b] = found[b, a] = max(0.0, float(np.sum(off[:, a] * off[:, b]))) / max(size, 1e-300)
+            found[a, b] = found[b, a] = max(0.0, float(np.sum(off[:, a] * off[:, b]))) / max(
+                size, 1e-300
+            )
         values, turn = np.linalg.eigh(found)
         return np.asarray((turn * np.maximum(values, 0.0)) @ turn.T)
 

@@ -1,4 +1,7 @@
-"""The search for friction terms: forward, one at a time, judged on blocks of time that were held out."""
+"""The search for friction terms.
+
+Forward, one at a time, judged on blocks of time that were held out.
+"""
 
 from __future__ import annotations
 
@@ -13,28 +16,49 @@ from numpy.typing import ArrayLike, NDArray
 
 from minidyn.arrays import Array
 from minidyn.dynamics.functions import loads_of_motion
-from minidyn.identification.friction.table import BLOCKS, FrictionModel, FrictionTable, Judged, RigidColumns
+from minidyn.identification.friction.table import (
+    BLOCKS,
+    FrictionModel,
+    FrictionTable,
+    Judged,
+    RigidColumns,
+)
 from minidyn.identification.rows.base_rows import Path, Samples
 from minidyn.model.drives import ALIASES, PRESLIDING_TRAVEL, friction_symbols
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info
 
 _CANDIDATES = (("load",), ("sqrt",), ("stribeck",), ("asymmetric",), ("cubic",), ALIASES["own"])
-LEAST_GAIN = 0.02  # of the held-out squares, one percent of the error: less is not worth a term, however certain
-# Functions of the speed bring two percent of the error where something else is lacking: other motions pay for that.
+# of the held-out squares, one percent of the error: less is not worth a term, however certain
+LEAST_GAIN = 0.02
+# Functions of the speed bring two percent of the error where something else is lacking: other
+# motions pay for that.
 _WORTH = 0.06
-# A gain that one block of ten alone brings is as large as its uncertainty, of two blocks 1.5 times: more must agree.
-SURE, _SURER = 1.5, 2.0  # of presliding, whose travels and widths are the best of many for each joint
+# A gain that one block of ten alone brings is as large as its uncertainty, of two blocks 1.5 times:
+# more must agree.
+SURE, _SURER = (
+    1.5,
+    2.0,
+)  # of presliding, whose travels and widths are the best of many for each joint
 _ROUNDS = 6
-_LARGE = 120  # rigid parameters; beyond them (some fifteen joints) one proportion serves all joints, to save minutes
+# rigid parameters; beyond them (some fifteen joints) one proportion serves all joints, to save
+# minutes
+_LARGE = 120
 _FINER = (1.36, 1.17)  # factors between the widths that are tried around the best
 _TRAVELS = (2e-4, 8e-4, 3e-3, 1.2e-2, 4e-2)  # rad or m, over which presliding may build up
 _FINER_SIZES = (1.6, 1.2)  # of widths and travels together
-_HIDDEN = 1.01  # times the least travel that is looked for: presliding over less may be no presliding
+_HIDDEN = (
+    1.01  # times the least travel that is looked for: presliding over less may be no presliding
+)
 _NARROWER = (1.0, 0.5, 0.2, 0.0)  # of the smoothing width without presliding
 
-CHOSEN = info("friction.chosen", "Which friction terms were chosen, and what they bring on held-out data.")
-UNLOADED = info("friction.load_constant", "Joints whose load hardly changes in this recording: no load friction there.")
+CHOSEN = info(
+    "friction.chosen", "Which friction terms were chosen, and what they bring on held-out data."
+)
+UNLOADED = info(
+    "friction.load_constant",
+    "Joints whose load hardly changes in this recording: no load friction there.",
+)
 
 
 Judgeable = tuple[FrictionTable, FrictionModel, Array]
@@ -50,7 +74,8 @@ class Found:
     sign_width: Array  # of each joint (joints,)
     stribeck_speed: Array  # of each joint (joints,)
     travel: Array  # of each joint's presliding (joints,), NaN where it has none
-    # standard parameters of the robot without friction (p,) that loads are computed from; None: no loads
+    # standard parameters of the robot without friction (p,) that loads are computed from; None: no
+    # loads
     parameters: Array | None
     columns: RigidColumns  # those of links and rotors
     last: Judgeable  # what was found
@@ -59,14 +84,23 @@ class Found:
     orders: Array  # of the ripple of each joint's gear (joints,), 0 where it has none
     decays: Array  # travels of each joint's breakaway (joints,), NaN where it has none
     at: Callable[[Array], FrictionTable]  # the same table with other smoothing widths (joints,)
-    waves: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)  # of ripple: which joints have each term
-    richer: tuple[FrictionTable, FrictionModel] | None = None  # `last` with presliding that was not asked for
-    warming: Array | None = None  # torque (N, n) that a cold beginning has more; None: none was found
+    waves: Mapping[str, NDArray[np.bool_]] = field(
+        default_factory=dict
+    )  # of ripple: which joints have each term
+    richer: tuple[FrictionTable, FrictionModel] | None = (
+        None  # `last` with presliding that was not asked for
+    )
+    warming: Array | None = (
+        None  # torque (N, n) that a cold beginning has more; None: none was found
+    )
 
 
 @dataclass(frozen=True)
 class Tried:
-    """A model with one more group of terms: by how much it lowers held-out squares, as a share, and how certainly."""
+    """A model with one more group of terms.
+
+    By how much it lowers held-out squares, as a share, and how certainly.
+    """
 
     group: tuple[str, ...]
     model: FrictionModel
@@ -75,12 +109,24 @@ class Tried:
     uncertainty: float
 
     @classmethod
-    def of(cls, group: Iterable[str], model: FrictionModel, judged: Judged, before: Judged, sigma: Array) -> Tried:
+    def of(
+        cls,
+        group: Iterable[str],
+        model: FrictionModel,
+        judged: Judged,
+        before: Judged,
+        sigma: Array,
+    ) -> Tried:
         """Compare a model with what it was before, without the group."""
         less = before.deviance(sigma) - judged.deviance(sigma)
-        # a share of what there was to explain: squares left, and those that a low-pass took off and waves explain
-        seen = [float(np.mean(replace(one, beyond=0.0).deviance(sigma))) for one in (before, judged)]
-        gains = less / max(seen[0], seen[1] + float(np.mean(less)), 1e-300)  # exact data leave nothing
+        # a share of what there was to explain: squares left, and those that a low-pass took off and
+        # waves explain
+        seen = [
+            float(np.mean(replace(one, beyond=0.0).deviance(sigma))) for one in (before, judged)
+        ]
+        gains = less / max(
+            seen[0], seen[1] + float(np.mean(less)), 1e-300
+        )  # exact data leave nothing
         spread = float(np.std(gains, ddof=1) / np.sqrt(len(gains)))
         return cls(tuple(group), model, judged, float(np.mean(gains)), spread)
 
@@ -90,17 +136,24 @@ class Tried:
 
     def record(self, terms: Sequence[str], taken: bool) -> dict[str, Any]:
         """What settings keep: the terms before, and what the group brought."""
-        more = {"error": self.judged.relative_error, "gain": self.gain, "uncertainty": self.uncertainty, "taken": taken}
+        more = {
+            "error": self.judged.relative_error,
+            "gain": self.gain,
+            "uncertainty": self.uncertainty,
+            "taken": taken,
+        }
         return {"with": list(terms), "added": list(self.group), **more}
 
 
 class Search:
-    """One search, from a robot with the terms to begin with and its independent columns of links and rotors.
+    """One search, from a robot with the terms to begin with and its independent columns of links
+    and rotors.
 
-    Smoothing widths of all joints to choose from are {name for records: (joints,)}, Stribeck speeds (joints,) each.
-    Terms may be added, with or without that of the load, and load friction may be left out where a joint's load hardly
-    changes. Presliding needs the paths of the drives; over shorter travels than the least ones (joints,) it is not
-    looked for. Loads are those of the motion, or those `at_rest`, the weight.
+    Smoothing widths of all joints to choose from are {name for records: (joints,)}, Stribeck speeds
+    (joints,) each. Terms may be added, with or without that of the load, and load friction may be
+    left out where a joint's load hardly changes. Presliding needs the paths of the drives; over
+    shorter travels than the least ones (joints,) it is not looked for. Loads are those of the
+    motion, or those `at_rest`, the weight.
     """
 
     def __init__(
@@ -128,19 +181,29 @@ class Search:
         self.bare = self.columns.bare
         self.own = friction_symbols(term for joint in robot.joints for term in joint.drive.friction)
         coupled = any(joint.drive.coupling for joint in robot.joints)
-        never = [group for group, sense in ((ALIASES["own"], coupled), (("load",), load)) if not sense]
-        self.groups = [one for one in _CANDIDATES if add and one not in never and not set(one) <= set(self.own)]
-        self.every = friction_symbols((*self.own, *(term for group in self.groups for term in group)))
+        never = [
+            group for group, sense in ((ALIASES["own"], coupled), (("load",), load)) if not sense
+        ]
+        self.groups = [
+            one for one in _CANDIDATES if add and one not in never and not set(one) <= set(self.own)
+        ]
+        self.every = friction_symbols(
+            (*self.own, *(term for group in self.groups for term in group))
+        )
         self.every = tuple(term for term in self.every if term != "presliding")
         self.parameters: Array | None = None
         self.loads: Array | None = None  # what each joint's drive carries with them (N, joints)
         self.loaded: frozenset[int] = frozenset()
         self.tried: list[dict[str, Any]] = []
-        self.known: dict[tuple[str, ...], tuple[FrictionModel, list[Array], list[list[float]]]] = {}  # by `_sharpened`
+        self.known: dict[
+            tuple[str, ...], tuple[FrictionModel, list[Array], list[list[float]]]
+        ] = {}  # by `_sharpened`
 
     def run(self) -> Found:
         """Choose the widths with the terms at hand, add terms, then choose the widths again."""
-        model = FrictionModel(tuple(term for term in self.own if term not in ("load", "presliding")), self._alike(0))
+        model = FrictionModel(
+            tuple(term for term in self.own if term not in ("load", "presliding")), self._alike(0)
+        )
         table, model, sigma = self._sharpened(model)
         if "load" in self.every:
             table = self._settled(table, model)
@@ -151,7 +214,9 @@ class Search:
             table, model, sigma = self._curved(*self._pruned(*self._sharpened(model)))
             self.every = model.terms
         elif "load" in model.terms:
-            table, model, sigma = self._sharpened(model)  # widths that were chosen without it stand in for it
+            table, model, sigma = self._sharpened(
+                model
+            )  # widths that were chosen without it stand in for it
         richer, kept = None, (self.widths, self.every)
         if self.columns.paths:
             remembering = self._remembering(table, model, sigma)
@@ -162,29 +227,54 @@ class Search:
         if "load" in model.terms:
             table = self._settled(table, model)
         judged = table.judge(model, sigma)
-        settings: dict[str, Any] = {"friction": list(model.terms), "friction_error": judged.relative_error}
+        settings: dict[str, Any] = {
+            "friction": list(model.terms),
+            "friction_error": judged.relative_error,
+        }
         if len(self.wide) > 1:
             settings |= {"sign_width": self.widths[0].tolist(), "sign_width_curve": self.curve}
         if "stribeck" in model.terms:
             settings["stribeck_speed"] = self.falls[model.fall].tolist()
         if "presliding" in model.terms:
-            settings["presliding_travel"] = [None if np.isnan(size) else size for size in self.travels[0].tolist()]
+            settings["presliding_travel"] = [
+                None if np.isnan(size) else size for size in self.travels[0].tolist()
+            ]
         notices, unloaded = list[Notice](), tuple[int, ...]()
         if self.add:
             settings["friction_tried"] = self.tried
             notices.append(self._told(model, plain.relative_error, judged.relative_error))
         if "load" in model.terms:
-            unloaded = tuple(joint for joint in range(len(self.robot.joints)) if joint not in self.loaded)
-            names = [self.robot.joints[joint].name for joint in unloaded if self.robot.joints[joint].kind != "fixed"]
+            unloaded = tuple(
+                joint for joint in range(len(self.robot.joints)) if joint not in self.loaded
+            )
+            names = [
+                self.robot.joints[joint].name
+                for joint in unloaded
+                if self.robot.joints[joint].kind != "fixed"
+            ]
             if names:
-                text = f"friction: no load friction at {', '.join(names)}, whose load changes by less than the noise"
+                text = (
+                    f"friction: no load friction at {', '.join(names)}, whose load changes by "
+                    "less than the noise"
+                )
                 notices.append(UNLOADED(text, joints=names))
         none = np.full(len(self.robot.joints), np.nan)
         sizes = self.widths[0], self.falls[model.fall], self.travels[0] if self.travels else none
         loads, last = self.parameters if "load" in model.terms else None, (table, model, sigma)
         told, flat, at = tuple(notices), np.zeros(len(none)), partial(self._at, model)
         return Found(
-            model.terms, unloaded, *sizes, loads, self.columns, last, settings, told, flat, none, at, richer=richer
+            model.terms,
+            unloaded,
+            *sizes,
+            loads,
+            self.columns,
+            last,
+            settings,
+            told,
+            flat,
+            none,
+            at,
+            richer=richer,
         )
 
     def _at(self, model: FrictionModel, widths: Array) -> FrictionTable:
@@ -194,11 +284,14 @@ class Search:
 
     def _told(self, model: FrictionModel, before: float, after: float) -> Notice:
         added = [term for term in model.terms if term not in self.own]
-        text = "; no further term predicts held-out blocks of time better by more than its uncertainty"
+        text = (
+            "; no further term predicts held-out blocks of time better by more than its uncertainty"
+        )
         if added:
             text = (
-                f", chosen by cross-validation over {BLOCKS} blocks of time: error {100 * before:.3g} % with "
-                f"{', '.join(self.own)}, {100 * after:.3g} % with {', '.join(added)} besides"
+                f", chosen by cross-validation over {BLOCKS} blocks of time: error "
+                f"{100 * before:.3g} % with {', '.join(self.own)}, {100 * after:.3g} % with "
+                f"{', '.join(added)} besides"
             )
         text = f"friction: {', '.join(model.terms)}{text}"
         return CHOSEN(text, terms=list(model.terms), added=added, before=before, after=after)
@@ -206,15 +299,19 @@ class Search:
     def _table(self, terms: Sequence[str]) -> FrictionTable:
         loads = None
         if self.loads is not None and "load" in terms:
-            loads = np.where([joint in self.loaded for joint in range(self.loads.shape[1])], self.loads, np.nan)
+            loads = np.where(
+                [joint in self.loaded for joint in range(self.loads.shape[1])], self.loads, np.nan
+            )
         return self.columns.table(terms, self.widths, self.falls, loads, self.travels)
 
     def _sharpened(self, model: FrictionModel) -> Judgeable:
-        """Choose Stribeck speed and smoothing widths that predict best; return the table with them, and the noise.
+        """Choose Stribeck speed and smoothing widths that predict best.
 
-        Widths are tried in proportion to the speeds of the drives: one proportion for all joints, then each its own,
-        the sharpest that is not certainly worse than the best: a run too fast to show it says nothing of slower ones.
-        Then finer ones around it. Terms that were at hand before give what they gave, unless loads are among them.
+        Return the table with them, and the noise. Widths are tried in proportion to the speeds of
+        the drives: one proportion for all joints, then each its own, the sharpest that is not
+        certainly worse than the best: a run too fast to show it says nothing of slower ones. Then
+        finer ones around it. Terms that were at hand before give what they gave, unless loads are
+        among them.
         """
         if model.terms in self.known:
             model, self.widths, self.curve = self.known[model.terms]
@@ -230,7 +327,9 @@ class Search:
         table, model = self._table(model.terms), replace(model, widths=self._alike(0))
         sigma = table.noise(replace(model, widths=self._alike(len(self.wide) // 2)))
         if "stribeck" in model.terms:
-            model = self._best(table, [replace(model, fall=k) for k in range(len(self.falls))], sigma)
+            model = self._best(
+                table, [replace(model, fall=k) for k in range(len(self.falls))], sigma
+            )
         options = [replace(model, widths=self._alike(k)) for k in range(len(self.wide))]
         if len(options) == 1:
             return model
@@ -247,61 +346,95 @@ class Search:
         return replace(model, widths=self._alike(0))
 
     def _curved(self, table: FrictionTable, model: FrictionModel, sigma: Array) -> Judgeable:
-        """Add the free curve where it predicts better than all terms that say more; last, since it can mimic them."""
+        """Add the free curve where it predicts better than all terms that say more.
+
+        Last, since it can mimic them.
+        """
         group = ALIASES["curve"]
         if set(group) <= set(model.terms):
             return table, model, sigma
         option = replace(model, terms=friction_symbols((*model.terms, *group)))
         wider = self._table(option.terms)
-        tried = Tried.of(group, option, wider.judge(option, sigma), table.judge(model, sigma), sigma)
+        tried = Tried.of(
+            group, option, wider.judge(option, sigma), table.judge(model, sigma), sigma
+        )
         taken = tried.is_worth(len(group) * LEAST_GAIN)
         self.tried.append(tried.record(model.terms, taken))
         return (wider, option, wider.noise(option)) if taken else (table, model, sigma)
 
     def _remembering(self, table: FrictionTable, model: FrictionModel, sigma: Array) -> Judgeable:
-        """Add presliding to the joints where it predicts better, with travels of their own; widths are chosen again."""
-        kept, found = (self.widths, self.every), self._presliding(model, sigma, table.judge(model, sigma))
+        """Add presliding to the joints where it predicts better, with travels of their own.
+
+        Widths are chosen again.
+        """
+        kept, found = (
+            (self.widths, self.every),
+            self._presliding(model, sigma, table.judge(model, sigma)),
+        )
         if found is None:
             self.travels, (self.widths, self.every) = [], kept
         return found or (table, model, sigma)
 
     def _presliding(self, model: FrictionModel, sigma: Array, before: Judged) -> Judgeable | None:
-        """Return the model with presliding, of all joints where it was named; None where it predicts no better."""
+        """Return the model with presliding, of all joints where it was named.
+
+        None where it predicts no better.
+        """
         asked, plain = "presliding" in self.own, self.widths
         given = np.array([joint.drive.presliding_travel for joint in self.robot.joints])
-        option = replace(model, terms=friction_symbols((*model.terms, "presliding")), travels=self._alike(0))
+        option = replace(
+            model, terms=friction_symbols((*model.terms, "presliding")), travels=self._alike(0)
+        )
         self.every = option.terms
         if given.any():
             self.travels = [np.where(given > 0, given, PRESLIDING_TRAVEL)]
         else:
-            self.travels = [np.maximum(np.full(given.shape, travel), self.least_travel) for travel in _TRAVELS]
+            self.travels = [
+                np.maximum(np.full(given.shape, travel), self.least_travel) for travel in _TRAVELS
+            ]
         table = self._table(option.terms)
         options = [replace(option, travels=self._alike(k)) for k in range(len(self.travels))]
         option = self._own_travels(table, self._best(table, options, sigma), sigma)
         if not asked:
             option = self._where_it_helps(table, option, sigma)
         option = self._settle_sizes(option)
-        if len(self.wide) > 1:  # presliding explains some of what a width had to: it may be less, not more
+        if (
+            len(self.wide) > 1
+        ):  # presliding explains some of what a width had to: it may be less, not more
             self.widths = [share * self.widths[0] for share in _NARROWER]
         table = self._table(option.terms)
         option = self._own_widths(table, option, sigma)
         judged, noise = table.judge(option, sigma), table.noise(option)
-        option, tried = self._settle_sizes(option), Tried.of(("presliding",), option, judged, before, sigma)
+        option, tried = (
+            self._settle_sizes(option),
+            Tried.of(("presliding",), option, judged, before, sigma),
+        )
         taken = asked or tried.is_worth(_WORTH, _SURER)
         self.tried.append(tried.record(model.terms, taken))
         if not taken:
             return None
         for finer in _FINER_SIZES:
             if len(self.wide) > 1:
-                self.widths = [self.widths[0] / finer, self.widths[0], np.minimum(finer * self.widths[0], plain[0])]
+                self.widths = [
+                    self.widths[0] / finer,
+                    self.widths[0],
+                    np.minimum(finer * self.widths[0], plain[0]),
+                ]
             if not given.any():
                 least, size = self.least_travel, self.travels[0]
                 self.travels = [np.maximum(size / finer, least), size, finer * size]
-            table, middle = self._table(option.terms), (len(self.widths) // 2, len(self.travels) // 2)
+            table, middle = (
+                self._table(option.terms),
+                (len(self.widths) // 2, len(self.travels) // 2),
+            )
             option = replace(option, widths=self._alike(middle[0]), travels=self._alike(middle[1]))
-            option = self._settle_sizes(self._own_travels(table, self._own_widths(table, option, noise), noise))
+            option = self._settle_sizes(
+                self._own_travels(table, self._own_widths(table, option, noise), noise)
+            )
         hidden = self.travels[0] <= _HIDDEN * np.asarray(self.least_travel)
-        if hidden.any() and not (asked or given.any()):  # what the filter of the torque does, or cannot be told from it
+        if hidden.any() and not (
+            asked or given.any()
+        ):  # what the filter of the torque does, or cannot be told from it
             self.travels = [np.where(hidden, np.nan, self.travels[0])]
             self.widths = [np.where(hidden, plain[0], self.widths[0])]  # they stand in for it again
         table = self._table(option.terms)
@@ -312,24 +445,39 @@ class Search:
         return table, option, table.noise(option)
 
     def _settle_sizes(self, model: FrictionModel) -> FrictionModel:
-        """Keep the model's widths and travels alone, NaN for joints without presliding; return it with them."""
+        """Keep the model's widths and travels alone, NaN for joints without presliding.
+
+        Return it with them.
+        """
         self.widths = [self._widths_of(model)]
-        self.travels = [np.array([self.travels[k][j] if k >= 0 else np.nan for j, k in enumerate(model.travels)])]
+        self.travels = [
+            np.array(
+                [self.travels[k][j] if k >= 0 else np.nan for j, k in enumerate(model.travels)]
+            )
+        ]
         return replace(model, widths=self._alike(0), travels=self._alike(0))
 
-    def _own_travels(self, table: FrictionTable, model: FrictionModel, sigma: Array) -> FrictionModel:
+    def _own_travels(
+        self, table: FrictionTable, model: FrictionModel, sigma: Array
+    ) -> FrictionModel:
         for joint, columns in enumerate(self.robot.layout.drives):
             if columns and len(self.rigid) <= _LARGE and not math.isnan(self.travels[0][joint]):
                 first, rest = model.travels[:joint], model.travels[joint + 1 :]
-                options = [replace(model, travels=(*first, k, *rest)) for k in range(len(self.travels))]
+                options = [
+                    replace(model, travels=(*first, k, *rest)) for k in range(len(self.travels))
+                ]
                 model = self._best(table, options, sigma)
         return model
 
-    def _where_it_helps(self, table: FrictionTable, model: FrictionModel, sigma: Array) -> FrictionModel:
+    def _where_it_helps(
+        self, table: FrictionTable, model: FrictionModel, sigma: Array
+    ) -> FrictionModel:
         """Leave presliding out where a joint predicts as well without it."""
         now = float(np.mean(table.judge(model, sigma).deviance(sigma)))
         for joint in range(len(model.travels)):
-            option = replace(model, travels=(*model.travels[:joint], -1, *model.travels[joint + 1 :]))
+            option = replace(
+                model, travels=(*model.travels[:joint], -1, *model.travels[joint + 1 :])
+            )
             then = float(np.mean(table.judge(option, sigma).deviance(sigma)))
             if then <= (1.0 + LEAST_GAIN / len(sigma)) * now:
                 model, now = option, then
@@ -339,9 +487,15 @@ class Search:
         self, table: FrictionTable, model: FrictionModel, sigma: Array, least: bool = False
     ) -> FrictionModel:
         for joint, columns in enumerate(self.robot.layout.drives):
-            if columns and len(self.rigid) <= _LARGE and not (self.travels and math.isnan(self.travels[0][joint])):
+            if (
+                columns
+                and len(self.rigid) <= _LARGE
+                and not (self.travels and math.isnan(self.travels[0][joint]))
+            ):
                 first, rest = model.widths[:joint], model.widths[joint + 1 :]
-                options = [replace(model, widths=(*first, k, *rest)) for k in range(len(self.widths))]
+                options = [
+                    replace(model, widths=(*first, k, *rest)) for k in range(len(self.widths))
+                ]
                 model = self._best(table, options, sigma, least)
         return model
 
@@ -352,12 +506,20 @@ class Search:
         return (width,) * len(self.robot.joints)
 
     def _best(
-        self, table: FrictionTable, options: Sequence[FrictionModel], sigma: Array, first: bool = False
+        self,
+        table: FrictionTable,
+        options: Sequence[FrictionModel],
+        sigma: Array,
+        first: bool = False,
     ) -> FrictionModel:
-        """Return what predicts best, or the first that is worse by no more than chance, and than is worth a term."""
+        """Return what predicts best, or the first that is worse by no more than chance, and than is
+        worth a term.
+        """
         if len(options) == 1:
             return options[0]
-        worse = (found := table.deviances(options, sigma)) - (best := found[np.argmin(found.mean(axis=1))])
+        worse = (found := table.deviances(options, sigma)) - (
+            best := found[np.argmin(found.mean(axis=1))]
+        )
         chance = np.std(worse, axis=1, ddof=1) / np.sqrt(worse.shape[1])
         bound = first * np.minimum(chance, LEAST_GAIN / len(sigma) * best.mean())
         return options[int(np.argmax(worse.mean(axis=1) <= bound))]
@@ -382,7 +544,10 @@ class Search:
         return table
 
     def _loaded(self, sigma: Array) -> frozenset[int]:
-        """Return the joints whose drives carry what changes by more than the noise: others cannot show its friction."""
+        """Return the joints whose drives carry what changes by more than the noise.
+
+        Others cannot show its friction.
+        """
         if self.loads is None or not self.leave_out:
             return frozenset(range(len(self.robot.joints)))
         noise = np.full(len(self.robot.joints), float(np.max(sigma)))
@@ -390,7 +555,10 @@ class Search:
         return frozenset(np.flatnonzero(np.std(np.abs(self.loads), axis=0) > noise).tolist())
 
     def _pruned(self, table: FrictionTable, model: FrictionModel, sigma: Array) -> Judgeable:
-        """Leave out what was added, the latest first, where other widths do as well: they were chosen after it."""
+        """Leave out what was added, the latest first, where other widths do as well.
+
+        They were chosen after it.
+        """
         best = (table, model, sigma, self.widths, self.curve)
         for entry in reversed([entry for entry in self.tried if entry["taken"]]):
             table, model, sigma, widths, curve = best
@@ -413,7 +581,9 @@ class Search:
             for group in left:
                 option = replace(model, terms=friction_symbols((*model.terms, *group)))
                 if "stribeck" in group:
-                    option = self._best(table, [replace(option, fall=k) for k in range(len(self.falls))], sigma)
+                    option = self._best(
+                        table, [replace(option, fall=k) for k in range(len(self.falls))], sigma
+                    )
                 found.append(Tried.of(group, option, table.judge(option, sigma), now, sigma))
             found.sort(key=lambda tried: -tried.gain)
             best = next((tried for tried in found if tried.is_worth()), None)

@@ -1,11 +1,14 @@
-"""Many friction models judged from one table: products of all columns that any of them has, block by block of time.
+"""Many friction models judged from one table.
 
-A model is a choice among columns. Least squares on any choice, and its error on a block of time that was held out, need
-only the products of the columns over the blocks, so that a model costs a fraction of a millisecond once the table is
-made. That is why the search does not use the triangles of `rows`: a triangle belongs to one choice of columns. Products
-lose digits with the square of the condition number, which a choice between models does not need.
+Products of all columns that any of them has, block by block of time. A model is a choice among
+columns. Least squares on any choice, and its error on a block of time that was held out, need only
+the products of the columns over the blocks, so that a model costs a fraction of a millisecond once
+the table is made. That is why the search does not use the triangles of `rows`: a triangle belongs
+to one choice of columns. Products lose digits with the square of the condition number, which a
+choice between models does not need.
 
-All models of a search share the columns of links and rotors, which are made once; each table adds its friction columns.
+All models of a search share the columns of links and rotors, which are made once; each table adds
+its friction columns.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from numpy.typing import NDArray
 from minidyn.arrays import Array
 from minidyn.dynamics.drives import Shapes, drive_columns, drive_ratios
 from minidyn.dynamics.functions import regressor
-from minidyn.dynamics.tree import Coordinates, coordinates
+from minidyn.dynamics.tree import Coordinates, coordinates, measured_rows
 from minidyn.identification.estimators.solve import non_negative, scaled
 from minidyn.identification.rows.base_rows import Path, Samples
 from minidyn.model.drives import ALIASES, FRICTION, NON_NEGATIVE, STAYING
@@ -31,11 +34,22 @@ from minidyn.model.robot import Robot
 BLOCKS = 10
 """Blocks of time, each held out in turn."""
 
-TURNING = ("coulomb", "stribeck", "sqrt", "quadratic", "asymmetric", "load", "own_coulomb", "breakaway")
+TURNING = (
+    "coulomb",
+    "stribeck",
+    "sqrt",
+    "quadratic",
+    "asymmetric",
+    "load",
+    "own_coulomb",
+    "breakaway",
+)
 """Terms that depend on the smoothing width."""
 
 TERMS_OF = {symbol: term for term, symbol in FRICTION.items()}
-_SIGNED = {term for term, symbol in FRICTION.items() if symbol not in NON_NEGATIVE} | set(ALIASES["curve"])
+_SIGNED = {term for term, symbol in FRICTION.items() if symbol not in NON_NEGATIVE} | set(
+    ALIASES["curve"]
+)
 
 
 class Key(NamedTuple):
@@ -56,7 +70,9 @@ class FrictionModel:
     terms: tuple[str, ...]  # names of drive terms
     widths: tuple[int, ...]  # for each joint, the number of its smoothing width in the table
     fall: int = 0  # number of its Stribeck speeds
-    travels: tuple[int, ...] = ()  # for each joint, the number of its travel of presliding; -1: the joint has none
+    travels: tuple[
+        int, ...
+    ] = ()  # for each joint, the number of its travel of presliding; -1: the joint has none
 
 
 @dataclass(frozen=True)
@@ -66,7 +82,9 @@ class Judged:
     squares: Array  # sums of squared errors (blocks, n)
     samples: Array  # of each block (blocks,)
     torque_squares: Array  # sum of squared torques of each joint (n,)
-    beyond: Array | float = 0.0  # squares (blocks, n) that a model adds to what a low-pass took off the torques
+    beyond: Array | float = (
+        0.0  # squares (blocks, n) that a model adds to what a low-pass took off the torques
+    )
 
     def deviance(self, sigma: Array) -> Array:
         """Mean squared error in variances of the noise, block by block (blocks,)."""
@@ -75,7 +93,9 @@ class Judged:
     @property
     def relative_error(self) -> float:
         """‖tau - prediction‖ / ‖tau‖ over all joints."""
-        return float(np.sqrt(np.sum(self.squares) / max(float(np.sum(self.torque_squares)), 1e-300)))
+        return float(
+            np.sqrt(np.sum(self.squares) / max(float(np.sum(self.torque_squares)), 1e-300))
+        )
 
 
 @dataclass(frozen=True)
@@ -84,12 +104,17 @@ class FrictionTable:
 
     # for each joint, the columns that its torque sees: those of links and rotors first
     columns: tuple[tuple[Key, ...], ...]
-    products: tuple[Array, ...]  # for each joint (blocks, c + 1, c + 1): products of its columns and its torque
+    products: tuple[
+        Array, ...
+    ]  # for each joint (blocks, c + 1, c + 1): products of its columns and its torque
     samples: Array  # of each block (blocks,)
     friction: tuple[dict[Key, Array], ...]  # for each joint, the columns (N,) of friction
 
     def fit(self, model: FrictionModel, sigma: Array) -> tuple[list[Key], Array]:
-        """Return (columns, values) of the best fit; dissipative terms that would be negative are left out."""
+        """Return (columns, values) of the best fit.
+
+        Dissipative terms that would be negative are left out.
+        """
         own = self._chosen(model)
         keys = [*self._every[: self._rigid], *(self._every[self._rigid + k] for k in own)]
         return keys, self._fitted(own, self._parts(own), sigma)
@@ -103,7 +128,10 @@ class FrictionTable:
         return Judged(np.maximum(np.stack(found, axis=1), 0.0), self.samples, self._torque_squares)
 
     def without_each(self, model: FrictionModel, sigma: Array) -> tuple[list[Key], Array]:
-        """Fit without each block in turn: (all columns, their values and -1 for the torque (blocks, columns + 1))."""
+        """Fit without each block in turn.
+
+        (all columns, their values and -1 for the torque (blocks, columns + 1)).
+        """
         own, left = self._chosen(model), self._without_rigid(sigma)
         z = np.zeros(left.b.shape)
         z[:, own] = non_negative(_part(left.A, own), left.b[:, own], self._bounded[own])
@@ -112,10 +140,13 @@ class FrictionTable:
     def deviances(self, models: Sequence[FrictionModel], sigma: Array) -> Array:
         """Return what `judge(model, sigma).deviance(sigma)` is for several models (models, blocks).
 
-        Columns that all of them have are eliminated once; what differs is then a small problem for each.
+        Columns that all of them have are eliminated once; what differs is then a small problem for
+        each.
         """
         choices, left = [self._chosen(model) for model in models], self._without_rigid(sigma)
-        if len({self._bounded[choice].tobytes() for choice in choices}) > 1:  # models of different kinds share nothing
+        if (
+            len({self._bounded[choice].tobytes() for choice in choices}) > 1
+        ):  # models of different kinds share nothing
             return np.stack([self.judge(model, sigma).deviance(sigma) for model in models])
         own = np.stack(choices)
         shared = np.bincount(own.ravel(), minlength=left.b.shape[1]) == len(own)
@@ -124,16 +155,24 @@ class FrictionTable:
         union, size = np.concatenate([common, others]), len(common)
         place = size + place.reshape(differing.shape)
         A, b, bounded = _part(left.A, union), left.b[:, union], self._bounded[union]
-        # which dissipative terms are left out is taken from the first model, and looked at again for each
+        # which dissipative terms are left out is taken from the first model, and looked at again
+        # for each
         first = np.concatenate([np.arange(size), place[0]])
-        kept = (non_negative(_part(A, first), b[:, first], bounded[first]) != 0.0)[:, :size] | ~bounded[:size]
+        kept = (non_negative(_part(A, first), b[:, first], bounded[first]) != 0.0)[
+            :, :size
+        ] | ~bounded[:size]
         inner = A[:, :size, :size] * (kept[:, :, None] & kept[:, None, :])
         inner[:, np.arange(size), np.arange(size)] += ~kept
         right = np.concatenate([A[:, :size, size:], b[:, :size, None]], axis=2) * kept[:, :, None]
         solved = np.linalg.solve(inner, right)
         across, extra = A[:, size:, :size], place - size
-        S, s = A[:, size:, size:] - across @ solved[..., :-1], b[:, size:] - (across @ solved[..., -1:])[..., 0]
-        z = np.linalg.solve(S[:, extra[:, :, None], extra[:, None, :]], s[:, extra][..., None])[..., 0]
+        S, s = (
+            A[:, size:, size:] - across @ solved[..., :-1],
+            b[:, size:] - (across @ solved[..., -1:])[..., 0],
+        )
+        z = np.linalg.solve(S[:, extra[:, :, None], extra[:, None, :]], s[:, extra][..., None])[
+            ..., 0
+        ]
         x = np.zeros((len(b), len(own), len(union)))
         rows = np.arange(len(own))[:, None]
         x[:, rows, place] = z
@@ -146,24 +185,36 @@ class FrictionTable:
         if len(fold):
             at = np.concatenate([np.tile(np.arange(size), (len(own), 1)), place], axis=1)[model]
             parts = A[fold[:, None, None], at[:, :, None], at[:, None, :]]
-            x[fold[:, None], model[:, None], at] = non_negative(parts, b[fold[:, None], at], bounded[at[0]])
+            x[fold[:, None], model[:, None], at] = non_negative(
+                parts, b[fold[:, None], at], bounded[at[0]]
+            )
         whole = np.concatenate([x, np.full((*x.shape[:2], 1), -1.0)], axis=2)
         squares = np.einsum("fmi,fmi->mf", whole @ _part(left.Q, [*union, -1]), whole)
         return np.asarray(np.maximum(squares, 0.0) / len(self.products) / self.samples)
 
     def noise(self, model: FrictionModel) -> Array:
-        """Return the noise of each joint (n,) that the model leaves, weights and noise in agreement."""
-        samples, parts = max(1.0, float(self.samples.sum())), self._parts(own := self._chosen(model))
+        """Return the noise of each joint (n,) that the model leaves, weights and noise in
+        agreement.
+        """
+        samples, parts = (
+            max(1.0, float(self.samples.sum())),
+            self._parts(own := self._chosen(model)),
+        )
         sigma = np.where((scale := np.sqrt(self._torque_squares / samples)) > 0, scale, 1.0)
         for _ in range(4):
             whole = np.append(self._fitted(own, parts, sigma), -1.0)
-            left = np.array([max(0.0, float(whole[at] @ products @ whole[at])) for at, products in parts])
+            left = np.array(
+                [max(0.0, float(whole[at] @ products @ whole[at])) for at, products in parts]
+            )
             sigma = np.maximum(np.sqrt(left / samples), 1e-6 * scale)
+            sigma = np.where(sigma > 0, sigma, 1.0)
             sigma = np.where(sigma > 0, sigma, 1.0)
         return np.asarray(sigma, dtype=float)
 
     def _parts(self, own: NDArray[np.intp]) -> list[tuple[NDArray[np.intp], Array]]:
-        """For each joint, where its columns and the torque are in a model, and their products in all."""
+        """For each joint, where its columns and the torque are in a model, and their products in
+        all.
+        """
         chosen = np.concatenate([np.arange(self._rigid), self._rigid + own, [len(self._every)]])
         at = np.full(len(self._every) + 1, -1)
         at[chosen] = np.arange(len(chosen))
@@ -173,8 +224,12 @@ class FrictionTable:
             found.append((at[among[within]], products[within[:, None], within]))
         return found
 
-    def _fitted(self, own: NDArray[np.intp], parts: Sequence[tuple[NDArray[np.intp], Array]], sigma: Array) -> Array:
-        """Return the values of a model's columns, those of links and rotors first, from all blocks."""
+    def _fitted(
+        self, own: NDArray[np.intp], parts: Sequence[tuple[NDArray[np.intp], Array]], sigma: Array
+    ) -> Array:
+        """Return the values of a model's columns, those of links and rotors first, from all
+        blocks.
+        """
         size = self._rigid + len(own)
         total = np.zeros((size + 1, size + 1))
         for (at, products), noise in zip(parts, sigma):
@@ -194,8 +249,14 @@ class FrictionTable:
 
     @cached_property
     def _every(self) -> list[Key]:
-        """All columns, each once: those of links and rotors, then joint by joint and term by term."""
-        return sorted(dict.fromkeys(key for own in self.columns for key in own), key=lambda key: (key.joint, *key[1:]))
+        """All columns, each once.
+
+        Those of links and rotors, then joint by joint and term by term.
+        """
+        return sorted(
+            dict.fromkeys(key for own in self.columns for key in own),
+            key=lambda key: (key.joint, *key[1:]),
+        )
 
     @cached_property
     def _rigid(self) -> int:
@@ -212,8 +273,9 @@ class FrictionTable:
     def _bounded(self) -> NDArray[np.bool_]:
         """For each column of friction, whether its parameter is not negative.
 
-        Knees of the curve may be (`consistency/certificate.py`), and so may Stribeck's term in the end; while terms are
-        chosen it may not: a wide one would stand in for a knee, and the fall that it is for would be missed.
+        Knees of the curve may be (`consistency/certificate.py`), and so may Stribeck's term in the
+        end; while terms are chosen it may not: a wide one would stand in for a knee, and the fall
+        that it is for would be missed.
         """
         return np.array([key.term not in _SIGNED for key in self._every[self._rigid :]], dtype=bool)
 
@@ -235,7 +297,10 @@ class FrictionTable:
 
     @cached_property
     def _numbers(self) -> tuple[NDArray[np.intp], ...]:
-        """For each column of friction: joint, width (-1: it does not matter), fall and travel (likewise)."""
+        """For each column of friction.
+
+        Joint, width (-1: it does not matter), fall and travel (likewise).
+        """
         own = self._every[self._rigid :]
         widths = [key.width if key.term in TURNING else -1 for key in own]
         falls = [key.fall if key.term == "stribeck" else -1 for key in own]
@@ -246,7 +311,9 @@ class FrictionTable:
     def _chosen(self, model: FrictionModel) -> NDArray[np.intp]:
         """Return the places of the model's columns among those of friction."""
         joints, widths, falls, travels = self._numbers
-        named = np.array([key.term in model.terms for key in self._every[self._rigid :]], dtype=bool)
+        named = np.array(
+            [key.term in model.terms for key in self._every[self._rigid :]], dtype=bool
+        )
         sharp = (widths < 0) | (widths == np.array(model.widths, dtype=np.intp)[joints])
         if model.travels:
             sharp &= (travels < 0) | (travels == np.array(model.travels, dtype=np.intp)[joints])
@@ -255,19 +322,28 @@ class FrictionTable:
 
 @dataclass(frozen=True)
 class _Friction:
-    """Least squares without each block: columns of links and rotors, which have no bounds, are eliminated."""
+    """Least squares without each block.
+
+    Columns of links and rotors, which have no bounds, are eliminated.
+    """
 
     A: Array  # normal matrix of the columns of friction (f, k, k), which are scaled to one length
     b: Array  # its right side (f, k)
     Q: Array  # (f, k + 1, k + 1): what values of them and -1 leave of the block's squares
-    solved: Array  # (f, r, k + 1) with the values of the eliminated columns, scaled alike: -solved @ (values, -1)
+    # (f, r, k + 1) with the values of the eliminated columns, scaled alike: -solved @ (values, -1)
+    solved: Array
     scale: Array  # lengths of all columns (f, r + k)
 
     @classmethod
     def of(cls, W: Array, r: int) -> _Friction:
-        """Eliminate the first r columns of products W (f, r + k + 1, r + k + 1): of columns and, last, the torque."""
+        """Eliminate the first r columns of products W (f, r + k + 1, r + k + 1).
+
+        Of columns and, last, the torque.
+        """
         A, b, scale = scaled(W.sum(axis=0) - W)
-        solved = np.linalg.solve(A[:, :r, :r], np.concatenate([A[:, :r, r:], b[:, :r, None]], axis=2))
+        solved = np.linalg.solve(
+            A[:, :r, :r], np.concatenate([A[:, :r, r:], b[:, :r, None]], axis=2)
+        )
         across = A[:, r:, :r] @ solved
         T = solved / -scale[:, :r, None]
         D = 1.0 / np.concatenate([scale[:, r:], np.ones((len(W), 1))], axis=1)[:, None]
@@ -284,7 +360,9 @@ class _Friction:
 
 def _part(products: Array, places: Sequence[int] | NDArray[np.intp]) -> Array:
     """Return some rows and the same columns of matrices (f, C, C)."""
-    return np.asarray(products[:, np.asarray(places, dtype=int)[:, None], np.asarray(places, dtype=int)])
+    return np.asarray(
+        products[:, np.asarray(places, dtype=int)[:, None], np.asarray(places, dtype=int)]
+    )
 
 
 @dataclass(frozen=True)
@@ -300,8 +378,13 @@ class RigidColumns:
     paths: tuple[Path, ...] = ()  # of each joint's drive; none where nothing is to be remembered
 
     @classmethod
-    def of(cls, robot: Robot, rigid: Sequence[str], motion: Samples, paths: Sequence[Path] = ()) -> RigidColumns:
-        """Compute the independent columns of links and rotors; drive couplings count, friction does not."""
+    def of(
+        cls, robot: Robot, rigid: Sequence[str], motion: Samples, paths: Sequence[Path] = ()
+    ) -> RigidColumns:
+        """Compute the independent columns of links and rotors.
+
+        Drive couplings count, friction does not.
+        """
         bare = robot.with_drives(friction=())
         moved = motion.q, motion.dq, motion.ddq
         Y = regressor(bare, *moved, columns=rigid)
@@ -323,7 +406,9 @@ class RigidColumns:
         return np.where(rows < self.edges[1:, None], rows, len(self.motion))
 
     def _in_blocks(self, columns: Sequence[Array]) -> Array:
-        """Return columns, each (N,), as (blocks, columns, most), zeros at the end of shorter blocks."""
+        """Return columns, each (N,), as (blocks, columns, most), zeros at the end of shorter
+        blocks.
+        """
         whole = np.zeros((len(columns), len(self.motion) + 1))
         for row, column in zip(whole, columns):
             row[:-1] = column
@@ -347,18 +432,27 @@ class RigidColumns:
         loads: Array | None = None,
         travels: Sequence[Array] = (),
     ) -> FrictionTable:
-        """Return the table of all models with some of these terms, smoothing widths and Stribeck speeds (joints,) each.
+        """Return the table of all models with some of these terms, smoothing widths and Stribeck
+        speeds (joints,) each.
 
-        What does not fit a joint is left out there. Loads are what each joint's drive carries at rest (N, joints), NaN
-        for drives without load friction. Travels of presliding are (joints,) each, NaN for drives without it.
+        What does not fit a joint is left out there. Loads are what each joint's drive carries at
+        rest (N, joints), NaN for drives without load friction. Travels of presliding are (joints,)
+        each, NaN for drives without it.
         """
         added: list[dict[Key, Array]] = [{} for _ in self.names]
-        apart = {"presliding", "breakaway", *ALIASES["ripple"], *(("load",) if loads is None else ())}
+        apart = {
+            "presliding",
+            "breakaway",
+            *ALIASES["ripple"],
+            *(("load",) if loads is None else ()),
+        }
         usable = [term for term in terms if term not in apart]
         for number, sizes in enumerate(travels if "presliding" in terms and self.paths else ()):
             for joint, travel in enumerate(sizes.tolist()):
                 if not math.isnan(travel) and self.bare.joints[joint].kind != "fixed":
-                    key = Key(f"{FRICTION['presliding']}{joint + 1}", "presliding", joint, travel=number)
+                    key = Key(
+                        f"{FRICTION['presliding']}{joint + 1}", "presliding", joint, travel=number
+                    )
                     for row, value in self._presliding(joint, travel).items():
                         added[row][key] = value
         for width, sharp in enumerate(widths):
@@ -373,7 +467,10 @@ class RigidColumns:
         return self.tabled(added)
 
     def tabled(self, added: Sequence[dict[Key, Array]]) -> FrictionTable:
-        """Return the table with these columns (N,) of friction for each joint; `last_terms.py` adds to them."""
+        """Return the table with these columns (N,) of friction for each joint.
+
+        `last_terms.py` adds to them.
+        """
         products = []
         for row, (extra, (own, rigid)) in enumerate(zip(added, self._own)):
             E, size = self._in_blocks([*extra.values(), self.motion.tau[:, row]]), rigid.shape[1]
@@ -383,16 +480,25 @@ class RigidColumns:
             whole[:, size:, size:] = E @ np.swapaxes(E, 1, 2)
             whole[:, :size, size:] = np.swapaxes(whole[:, size:, :size], 1, 2)
             products.append(whole)
-        keys = tuple((*(Key(name) for name in own), *found) for own, found in zip(self.names, added))
+        keys = tuple(
+            (*(Key(name) for name in own), *found) for own, found in zip(self.names, added)
+        )
         return FrictionTable(keys, tuple(products), np.diff(self.edges).astype(float), tuple(added))
 
     def _friction(
         self, terms: Sequence[str], sharp: Array, speed: Array, loads: Array | None
     ) -> dict[str, list[tuple[str, int, dict[int, Array]]]]:
-        """Return each term's columns: name, whose drive, and torque (N,) of each row; all but loads are remembered."""
+        """Return each term's columns: name, whose drive, and torque (N,) of each row.
+
+        All but loads are remembered.
+        """
         c = self.coordinates
         places = {
-            term: (term, sharp.tobytes() if term in TURNING else b"", speed.tobytes() if term == "stribeck" else b"")
+            term: (
+                term,
+                sharp.tobytes() if term in TURNING else b"",
+                speed.tobytes() if term == "stribeck" else b"",
+            )
             for term in terms
         }
         new = [term for term, place in places.items() if term == "load" or place not in self._made]
@@ -401,7 +507,9 @@ class RigidColumns:
             driven = self.bare.with_drives(friction=new, sign_width=sharp, stribeck_speed=speed)
             carried = None if loads is None else list(loads.T)
             for column in drive_columns(driven, c.dq, c.ddq, Shapes(driven, c.q, carried)):
-                if column.symbol in STAYING or np.isnan(column.value).any():  # rigid, or no load friction
+                if (
+                    column.symbol in STAYING or np.isnan(column.value).any()
+                ):  # rigid, or no load friction
                     continue
                 known = driven.layout.columns[column.index]
                 self._made[places[TERMS_OF[known.symbol]]].append(
@@ -410,16 +518,27 @@ class RigidColumns:
         return {term: self._made[place] for term, place in places.items()}
 
     def _presliding(self, joint: int, travel: float) -> dict[int, Array]:
-        """Return the torque (N,) of each row that presliding of a joint's drive gives; it is remembered."""
+        """Return the torque (N,) of each row that presliding of a joint's drive gives.
+
+        It is remembered.
+        """
         place = ("presliding", str(joint).encode(), np.float64(travel).tobytes())
         if place not in self._made:
-            torque = self.rows_of(self.paths[joint].presliding(travel), drive_ratios(self.bare, joint))
+            torque = self.rows_of(
+                self.paths[joint].presliding(travel), drive_ratios(self.bare, joint)
+            )
             self._made[place] = [("", joint, torque)]
         return self._made[place][0][2]
 
     def rows_of(self, value: Array, ratios: Mapping[int, float]) -> dict[int, Array]:
-        """Return the torque (N,) of each row that a column gives which acts on joints with these ratios."""
+        """Return the torque (N,) of each row that a column gives which acts on joints with these
+        ratios.
+        """
         torque: list[Any] = [0.0] * len(self.bare.joints)
         for joint, ratio in ratios.items():
             torque[joint] = ratio * value
-        return {row: value for row, value in enumerate(self.coordinates.project(torque)) if np.any(value)}
+        return {
+            row: value
+            for row, value in enumerate(measured_rows(self.bare, self.coordinates.project(torque)))
+            if np.any(value)
+        }

@@ -1,10 +1,17 @@
-"""Drive gains, from motor current to joint torque, from two runs: one without and one with a load of known mass.
+"""Drive gains, from motor current to joint torque, from two runs.
 
-Currents alone fix no scale: twice the gains and twice all inertias move alike. A load whose mass was weighed does. All
-joints are solved together, because they share the bodies they carry.
+One without and one with a load of known mass. Currents alone fix no scale: twice the gains and
+twice all inertias move alike. A load whose mass was weighed does. All joints are solved together,
+because they share the bodies they carry.
 
-Currents of a prepared run have passed a low-pass, which rounds off the edges of dry friction. The columns pass the same
-one: otherwise these edges are errors of the model at every reversal, alike in all runs, that no spread shows.
+Drives never have the friction of the terms alone, nor the same in both runs. Each run has friction
+of its own beside the terms: differences, and curves over the speed, which are likely small. What
+is left of model errors repeats with the state, not with time: deviations count it by cells of
+position and direction, at least as much as blocks of time say.
+
+Currents of a prepared run have passed a low-pass, which rounds off the edges of dry friction. The
+columns pass the same one: otherwise these edges are errors of the model at every reversal, alike in
+all runs, that no spread shows.
 """
 
 from __future__ import annotations
@@ -33,53 +40,123 @@ from minidyn.identification.estimators.states import cutoff_of
 from minidyn.identification.estimators.total_least_squares import GainProblem, covariance_of_blocks
 from minidyn.identification.friction.choose import starting_model
 from minidyn.identification.rows.base_rows import remembering
-from minidyn.identification.rows.pieces import Columns, pieces_of, reduced
+from minidyn.identification.rows.pieces import Columns, Pieces, pieces_of, reduced
 from minidyn.identification.rows.triangles import joined
 from minidyn.model.drives import AUTO, OWN, PLAIN
 from minidyn.model.geometry import matrix_of
 from minidyn.model.parameters import from_body, transform
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, act, look
+from minidyn.notices import Notice, error, warning
 from minidyn.recording.read.mapping import APPLIED, SignalMap, gains_applied
-from minidyn.recording.ready import RecordingLike, as_recording, in_robot_order, ready, with_mapped_coupling
+from minidyn.recording.ready import (
+    RecordingLike,
+    as_recording,
+    in_robot_order,
+    ready,
+    with_logged_joints,
+    with_mapped_coupling,
+)
 from minidyn.recording.recording import Recording
 from minidyn.simulation.payload import Payload
 from minidyn.text import markdown_cell
 
 
-def _columns(robot: Robot, base: BaseMap, carrier: int, placement: Array, loaded: bool) -> Columns:
-    """Return what makes columns (N, n, b + 10), those of the load zero in a run without it, and currents (N, n)."""
+def _columns(
+    robot: Robot,
+    base: BaseMap,
+    carrier: int,
+    placement: Array,
+    loaded: bool,
+    own: Sequence[tuple[int, float]],
+) -> Columns:
+    """Return what makes columns (N, n, b + u + 10), those of the load zero in a run without it, and
+    currents (N, n).
+
+    The u columns are those of friction that differs between runs, or has another shape than the
+    terms, in joints with their typical speeds.
+    """
     ten = [column.name for column in robot.layout.columns[robot.layout.links[carrier]]]
     of_frame = transform(np.eye(10), placement).T
 
     def columns(piece: Recording) -> tuple[Array, Array]:
-        dq, ddq, current = (np.asarray(getattr(piece, name), dtype=float) for name in ("dq", "ddq", "tau"))
+        dq, ddq, current = (
+            np.asarray(getattr(piece, name), dtype=float) for name in ("dq", "ddq", "tau")
+        )
         B = base_regressor(robot, piece.q, dq, ddq, base=base, memory=piece.telemetry.get(STATES))
         L = np.zeros((*current.shape, 10))
         if loaded:
             L = regressor(robot, piece.q, dq, ddq, columns=ten) @ of_frame
-        return np.concatenate([B, L], axis=-1), current
+        F = _friction_of_run(dq, own, loaded)
+        return np.concatenate([B, F, L], axis=-1), current
 
     return columns
 
 
+def _friction_of_run(speeds: Array, own: Sequence[tuple[int, float]], loaded: bool) -> Array:
+    """Return columns (N, n, 7 k) of friction that one of the two runs has: zero in the other.
+
+    Of each of k joints (place, typical speed): how viscous and Coulomb friction and offset differ
+    between the runs, and curves over the speed in each of them.
+    """
+    F = np.zeros((*speeds.shape, _SHAPES * len(own)))
+    for number, (place, typical) in enumerate(own):
+        over = speeds[:, place] / typical
+        curves = [np.tanh(over / _FALLS), over * np.abs(over)]
+        none = [np.zeros(len(over))] * len(curves)
+        differences = [over, np.tanh(over / _REVERSAL), np.full(len(over), _OFFSET)]
+        if not loaded:
+            differences = [np.zeros(len(over))] * len(differences)
+        shapes = [*differences, *(none + curves if loaded else curves + none)]
+        F[:, place, _SHAPES * number : _SHAPES * (number + 1)] = np.stack(shapes, axis=1)
+    return F
+
+
+def _rubbing(robot: Robot, runs: Sequence[Recording]) -> list[tuple[int, float]]:
+    """Return the places of joints with friction terms, and their typical speeds in all runs."""
+    speeds = np.concatenate([np.asarray(run.dq) for run in runs])
+    typical = np.maximum(np.sqrt(np.mean(speeds**2, axis=0)), 1e-9)
+    return [
+        (place, float(typical[place]))
+        for place, joint in enumerate(robot.independent)
+        if robot.joints[joint].drive.friction
+    ]
+
+
+def _pieces(run: Recording, columns: Columns) -> Pieces:
+    """Return rows of a run, low-passed as its currents were."""
+    if run.prepared:
+        return partial(filtered_pieces, run, columns, cutoff_of(run, 4.0, 0.2))
+    return pieces_of(run, columns)
+
+
+def _states(piece: Recording) -> tuple[Array, Array]:
+    """Return positions and speeds (N, n, 2), and currents (N, n)."""
+    dq, current = (np.asarray(getattr(piece, name), dtype=float) for name in ("dq", "tau"))
+    return np.stack([piece.q, dq], axis=-1), current
+
+
+_OFFSET = 0.1  # by how much less offsets change than friction: the load of a slide is one
+_SHAPES = 7  # columns of friction of its own that each joint has
+_REVERSAL, _FALLS = 0.05, 0.5  # of the typical speed, over which friction reverses, or bends
 _LOOSE = 0.1  # relative standard deviation beyond which a gain is called open
 _UNSEEN = 0.25  # relative standard deviation of the best gain beyond which the load is not seen
 _SEEN = 4.0  # standard deviations of white residuals from which a load differs from none
-_LEAST = 2e-3  # share of the current that the load must have at one joint: models and filters are no better
+# share of the current that the load must have at one joint: models and filters are no better
+_LEAST = 2e-3
 
-OPEN = act(
+OPEN = error(
     "gains.open",
     "The runs leave the gains of some joints open.",
-    "A gain is seen where the joint feels the load or shares moving bodies with joints that do: use a heavier load, "
-    "off the axis, or move faster.",
+    "A gain is seen where the joint feels the load or shares moving bodies with joints that do: "
+    "use a heavier load, off the axis, or move faster.",
 )
-DRIVE_TERMS = look(
+DRIVE_TERMS = warning(
     "gains.drive_terms",
-    "The robot's file has no drive terms: viscous, Coulomb and offset friction and rotor inertias were added.",
+    "The robot's file has no drive terms: viscous, Coulomb and offset friction and rotor inertias "
+    "were added.",
     'Say friction=() (--friction none) where the robot has none, or friction="own".',
 )
-TORQUES = look(
+TORQUES = warning(
     "gains.are_one",
     "All gains are one within their errors: the logs seem to hold torques already.",
     "No gains are needed then. The errors say how well the scale of the torques is known.",
@@ -120,41 +197,78 @@ class DriveGains:
         ordered = in_robot_order(self.robot, recording)
         if ordered.tau is None:
             raise MinidynError("drive gains need measured currents; the recording has none")
-        extra = {name: ordered.telemetry[name] * self.gains for name in ("tau_raw",) if name in ordered.telemetry}
+        extra = {
+            name: ordered.telemetry[name] * self.gains
+            for name in ("tau_raw",)
+            if name in ordered.telemetry
+        }
         shares = self.covariance / np.outer(self.gains, self.gains)
         notices = (*ordered.notices, gains_applied(self.robot.joint_names, self.gains, shares))
-        return replace(ordered, tau=ordered.tau * self.gains, telemetry={**ordered.telemetry, **extra}, notices=notices)
+        return replace(
+            ordered,
+            tau=ordered.tau * self.gains,
+            telemetry={**ordered.telemetry, **extra},
+            notices=notices,
+        )
 
-    def save(self, path: str | os.PathLike[str], mapping: str | os.PathLike[str] | None = None) -> None:
-        """Write a mapping file (.toml) that makes torques of later logs: `mapping=` of `md.read_recording`, --mapping.
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        mapping: str | os.PathLike[str] | None = None,
+        *,
+        force: bool = False,
+    ) -> None:
+        """Write a mapping file (.toml) that makes torques of later logs.
 
-        It holds gains and covariance, which loads that are found with it account for.
+        `mapping=` of `md.read_recording`, --mapping. It holds gains and covariance, which loads
+        that are found with it account for.
 
         Args:
             path: Where to.
             mapping: The mapping file that the logs were read with; its other keys are kept.
+            force: Write gains although some are open.
 
         Raises:
-            DescriptionError: The path is no .toml file, or the mapping couples the torques of joints.
+            DescriptionError: The path is no .toml file, or the mapping couples the torques of
+                joints.
+            MinidynError: Gains are open: torques made with them would be wrong by as much.
         """
+        self.require_closed(force)
         target = Path(path)
         if target.suffix.lower() != ".toml":
             raise DescriptionError(f"{target}: gains are saved as a mapping file, .toml")
         before = SignalMap.of({}, None if mapping is None else Path(mapping))
         if before.coupling is not None or before.torque_coupling is not None:
-            raise DescriptionError(f"{mapping}: couples drives; gains of joints are no gains of its motors")
+            raise DescriptionError(
+                f"{mapping}: couples drives; gains of joints are no gains of its motors"
+            )
         lines = ["# minidyn: drive gains, joint side, and their covariance; for --mapping"]
-        lines.append(f"joints = {json.dumps(list(self.robot.joint_names), ensure_ascii=False)}" * (mapping is None))
+        lines.append(
+            f"joints = {json.dumps(list(self.robot.joint_names), ensure_ascii=False)}"
+            * (mapping is None)
+        )
         lines.append(f"drive_gain = {self.gains.tolist()}")
         lines.append(f"drive_gain_covariance = {self.covariance.tolist()}")
         rest = "" if mapping is None else Path(mapping).read_text(encoding="utf-8")
         write_atomically(target, "\n".join([*filter(None, lines), rest]).encode())
 
+    def require_closed(self, force: bool = False) -> None:
+        """Raise where gains are open, which are not for use, unless forced."""
+        for notice in self.notices:
+            if notice.code == OPEN.code and not force:
+                raise MinidynError(
+                    f"{notice.text}; nothing is written. {OPEN.advice} To write them all the same: "
+                    "force=True (--force)"
+                )
+
     def table(self) -> str:
         """Return a Markdown table of the gains."""
         lines = ["| joint | gain | std | relative |", "|---|---:|---:|---:|"]
         for name, gain, std in zip(self.robot.joint_names, self.gains, self.std):
-            lines.append(f"| {markdown_cell(name)} | {gain:.6g} | {std:.3g} | {100 * std / abs(gain):.3g} % |")
+            lines.append(
+                f"| {markdown_cell(name)} | {gain:.6g} | {std:.3g} | {100 * std / abs(gain):.3g} "
+                "% |"
+            )
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -185,25 +299,32 @@ def identify_drive_gains(
         com: Its centre in the frame that carries it (3,), m, where known; None: estimated.
         inertia: About its centre (3, 3), kg m², where known, with `com`; None: estimated.
         link: Link or frame that carries it; None: the last link.
-        friction: "own": the drive terms of the robot's file; or names of minidyn.model.drives.TERMS, () for none; None:
-            its own, or viscous, Coulomb and offset with rotor inertias where it has no drive terms at all.
+        friction: "own": the drive terms of the robot's file; or names of
+            minidyn.model.drives.TERMS, () for none; None: its own, or viscous, Coulomb and offset
+            with rotor inertias where it has no drive terms at all.
         rotor_inertia: Whether drives have rotor inertias; None: as the robot's file has them.
         base: Base parameters; None: found exactly.
 
     Raises:
-        MinidynError: The mass is not positive, a recording has no currents or holds torques that a drive gain made, or
-            the second run does not show the load.
+        MinidynError: The mass is not positive, a recording has no currents or holds torques that a
+            drive gain made, or the second run does not show the load.
 
-    Gautier and Briot (2014) scale the solution of one total least squares problem, which takes all currents to have the
-    same noise; here each joint has its own.
+    Gautier and Briot (2014) scale the solution of one total least squares problem, which takes all
+    currents to have the same noise; here each joint has its own.
     """
     if not (np.isfinite(mass) and mass > 0):
         raise MinidynError(f"mass: expected a positive number of kilograms, got {mass!r}")
     robot = as_robot(robot)
-    given = [as_recording(log, robot, currents_as_torque=True) for log in (recording, loaded_recording)]
+    given = [
+        as_recording(log, robot, currents_as_torque=True) for log in (recording, loaded_recording)
+    ]
+    robot = with_logged_joints(robot, given[0]) if base is None else robot
     for log in given:
         if any(notice.code == APPLIED.code for notice in log.notices):
-            text = "these logs hold torques: a drive gain made them of currents. Read them without drive_gain"
+            text = (
+                "these logs hold torques: a drive gain made them of currents. Read them without "
+                "drive_gain"
+            )
             raise MinidynError(f"{text} to find gains")
     for log in given if base is None else ():
         robot = with_mapped_coupling(robot, log.notices, log.joint_names)
@@ -213,79 +334,140 @@ def identify_drive_gains(
     if carrier < 0:
         raise DescriptionError(f"a load on the base {link!r} moves nothing; name a moving link")
     chosen = base_parameters(robot) if base is None else base
-    runs = [ready(robot, run, purpose="identifying drive gains", in_memory=True, every_sample=True) for run in given]
-    runs = [remembering(robot, run) for run in runs]
-    notices += [notice for run, raw in zip(runs, given) for notice in run.notices if notice not in raw.notices]
-    columns = [_columns(robot, chosen, carrier, matrix_of(steps), loaded) for loaded in (False, True)]
-    pieces = [
-        partial(filtered_pieces, run, own, cutoff_of(run, 4.0, 0.2)) if run.prepared else pieces_of(run, own)
-        for run, own in zip(runs, columns)
+    runs = [
+        ready(robot, run, purpose="identifying drive gains", in_memory=True, every_sample=True)
+        for run in given
     ]
-    problem = GainProblem(joined([reduced(own) for own in pieces]), chosen.rank, known, open_directions)
+    runs = [remembering(robot, run) for run in runs]
+    notices += [
+        notice
+        for run, raw in zip(runs, given)
+        for notice in run.notices
+        if notice not in raw.notices
+    ]
+    own = _rubbing(robot, runs)
+    columns = [
+        _columns(robot, chosen, carrier, matrix_of(steps), loaded, own) for loaded in (False, True)
+    ]
+    pieces = [_pieces(run, columns_of_run) for run, columns_of_run in zip(runs, columns)]
+    spare = np.repeat([place for place, _ in own], _SHAPES).astype(np.intp)
+    rank = chosen.rank + len(spare)
+    problem = GainProblem(
+        joined([reduced(own) for own in pieces]), rank, known, open_directions, spare
+    )
     x, seen = problem.first_guess()
     if seen < _SEEN:
-        why = "the first one carries more: are they swapped?" if seen < -_SEEN else "without it they explain as much"
+        why = (
+            "the first one carries more: are they swapped?"
+            if seen < -_SEEN
+            else "without it they explain as much"
+        )
         raise MinidynError(_not_seen(mass, why))
-    floor = 1e-9 * np.sqrt(np.mean(np.square(np.concatenate([np.asarray(run.tau) for run in runs])), axis=0)) + 1e-300
+    floor = (
+        1e-9
+        * np.sqrt(np.mean(np.square(np.concatenate([np.asarray(run.tau) for run in runs])), axis=0))
+        + 1e-300
+    )
     samples, n = problem.rows.samples, robot.n
     for _ in range(2):
         scale = np.maximum(np.sqrt(problem.rows_squares(x) / samples), floor)
         x = problem.solve(x, scale)
     if (share := problem.share(x)) < _LEAST:
-        raise MinidynError(_not_seen(mass, f"it is {100 * share:.2g} % of the current of every joint at the most"))
+        raise MinidynError(
+            _not_seen(mass, f"it is {100 * share:.2g} % of the current of every joint at the most")
+        )
     sigma = np.maximum(np.sqrt(problem.rows_squares(x) / samples), floor)
-    covariance = covariance_of_blocks(problem, x, sigma, pieces)
+    states = [_pieces(run, _states) for run in runs]
+    covariance = covariance_of_blocks(problem, x, sigma, pieces, states)
     gains = 1.0 / x[:n]
     spread = covariance[:n, :n] * np.outer(gains**2, gains**2)
     deviation = np.sqrt(np.diag(spread))
     if (best := float(np.min(deviation / gains))) > _UNSEEN:
-        raise MinidynError(_not_seen(mass, f"even the best gain is known to {100 * best:.2g} % only"))
+        raise MinidynError(
+            _not_seen(mass, f"even the best gain is known to {100 * best:.2g} % only")
+        )
     ten = problem.load(x)
-    of_load = open_directions @ covariance[n + chosen.rank :, n + chosen.rank :] @ open_directions.T
+    of_load = open_directions @ covariance[n + rank :, n + rank :] @ open_directions.T
     payload = Payload(0.0, ten, None, link, of_load)
     notices += _open(robot.joint_names, gains, deviation)
-    if np.all(np.abs(gains - 1.0) < np.maximum(3.0 * deviation, 0.02)) and np.all(deviation < _LOOSE):
+    if np.all(np.abs(gains - 1.0) < np.maximum(3.0 * deviation, 0.02)) and np.all(
+        deviation < _LOOSE
+    ):
         worst = float(np.max(np.abs(gains - 1.0)))
-        notices.append(TORQUES(f"all gains are one within {100 * worst:.2g} %: the logs seem to hold torques"))
-    return DriveGains(robot, gains, spread, chosen, x[n : n + chosen.rank], payload, sigma, tuple(notices))
+        notices.append(
+            TORQUES(f"all gains are one within {100 * worst:.2g} %: the logs seem to hold torques")
+        )
+    return DriveGains(
+        robot, gains, spread, chosen, x[n : n + chosen.rank], payload, sigma, tuple(notices)
+    )
 
 
 def _with_terms(
-    robot: Robot, friction: Iterable[str] | str | None, rotor_inertia: bool | None, base: BaseMap | None
+    robot: Robot,
+    friction: Iterable[str] | str | None,
+    rotor_inertia: bool | None,
+    base: BaseMap | None,
 ) -> tuple[Robot, list[Notice]]:
-    """Return the robot with the drive terms asked for, and what was added to a file that has none."""
+    """Return the robot with the drive terms asked for, and what was added to a file that has
+    none.
+    """
     if friction == AUTO:
-        raise MinidynError('friction: "auto" needs torques; name the terms, or "own" for those of the robot\'s file')
-    if base is not None or friction is not None or any(joint.drive.columns for joint in robot.joints):
-        return starting_model(robot, OWN if friction is None else friction, rotor_inertia, base=base), []
-    text = f"the file of robot {robot.name!r} has no drive terms: {', '.join(PLAIN)} and rotor inertias were added"
+        raise MinidynError(
+            'friction: "auto" needs torques; name the terms, or "own" for those of the robot\'s '
+            "file"
+        )
+    if (
+        base is not None
+        or friction is not None
+        or any(joint.drive.columns for joint in robot.joints)
+    ):
+        return starting_model(
+            robot, OWN if friction is None else friction, rotor_inertia, base=base
+        ), []
+    text = (
+        f"the file of robot {robot.name!r} has no drive terms: {', '.join(PLAIN)} and rotor "
+        "inertias were added"
+    )
     made = robot.with_drives(True if rotor_inertia is None else rotor_inertia, PLAIN)
     return made, [DRIVE_TERMS(text, friction=list(PLAIN))]
 
 
 def _not_seen(mass: float, why: str) -> str:
     return (
-        f"the second run does not show the load of {mass:g} kg ({why}), so that gains are open. It must carry the load "
-        "and the first one must not; both must move the joints that feel it; the model needs the drives' friction"
+        f"the second run does not show the load of {mass:g} kg ({why}), so that gains are open. "
+        "It must carry the load and the first one must not; both must move the joints that feel "
+        "it; the model needs the drives' friction"
     )
 
 
-def _known_load(robot: Robot, mass: float, com: ArrayLike | None, inertia: ArrayLike | None) -> tuple[Array, Array]:
-    """Return what is known of the ten parameters (10,), and the open ones (10, u) in units of their likely size."""
+def _known_load(
+    robot: Robot, mass: float, com: ArrayLike | None, inertia: ArrayLike | None
+) -> tuple[Array, Array]:
+    """Return what is known of the ten parameters (10,), and the open ones (10, u) in units of their
+    likely size.
+    """
     if inertia is not None and com is None:
-        raise MinidynError("inertia: a known inertia about the centre of mass needs a known centre: give com, too")
+        raise MinidynError(
+            "inertia: a known inertia about the centre of mass needs a known centre: give com, too"
+        )
     sizes = mass * units_of(robot).length ** np.array([2.0] * 6 + [1.0] * 3 + [0.0])
     centre = np.zeros(3) if com is None else np.asarray(com, dtype=float)
     about = np.zeros((3, 3)) if inertia is None else np.asarray(inertia, dtype=float)
     for name, value, shape in (("com", centre, (3,)), ("inertia", about, (3, 3))):
         if value.shape != shape or not np.all(np.isfinite(value)):
-            raise ShapeError(f"{name}: expected finite numbers of shape {shape}, got shape {value.shape}")
+            raise ShapeError(
+                f"{name}: expected finite numbers of shape {shape}, got shape {value.shape}"
+            )
     until = 9 if com is None else 6 if inertia is None else 0
     return from_body(mass, centre, about), np.diag(sizes)[:, :until]
 
 
 def _open(names: Sequence[str], gains: Array, std: Array) -> list[Notice]:
-    loose = {name: float(spread / gain) for name, gain, spread in zip(names, gains, std) if spread > _LOOSE * gain}
+    loose = {
+        name: float(spread / gain)
+        for name, gain, spread in zip(names, gains, std)
+        if spread > _LOOSE * gain
+    }
     if not loose:
         return []
     shown = ", ".join(f"{name!r} ({100 * share:.2g} %)" for name, share in loose.items())

@@ -1,6 +1,7 @@
-"""What a run with a load may differ by from the baseline model, as columns: the load, friction, the baseline's errors.
+"""What a run with a load may differ by from the baseline model, as columns.
 
-All unknowns are in units of their expected size, so that a prior is one row of the identity for each.
+The load, friction, the baseline's errors. All unknowns are in units of their expected size, so that
+a prior is one row of the identity for each.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, covariance_root
 from minidyn.base.numeric.samples import units_of
 from minidyn.dynamics.drives import has_load
 from minidyn.dynamics.functions import base_regressor, gravity_torque, loads_of_motion, regressor
@@ -23,31 +24,48 @@ from minidyn.model.parameters import Column, transform
 from minidyn.model.robot import Robot
 from minidyn.recording.recording import Recording
 
-_LARGEST_LOAD = 10.0  # expected size of a load over the robot's own mass: so large that data always win
+_LARGEST_LOAD = (
+    10.0  # expected size of a load over the robot's own mass: so large that data always win
+)
 _TERMS = ("viscous", "coulomb", "offset")
 
 
 @dataclass(frozen=True)
 class RawColumns:
-    """Columns of a run, before units: the load's ten, friction, base parameters, gravity turned about two axes."""
+    """Columns of a run, before units.
+
+    The load's ten, friction, base parameters, gravity turned about two axes.
+    """
 
     estimate: Estimate  # the baseline
     carrier: int  # index of the link that carries the load
     placement: Array  # the load's frame on it (4, 4)
     with_friction: Robot  # the baseline's robot with all simple friction terms switched on
     friction: tuple[Column, ...]  # their columns
-    turned: tuple[Robot, ...]  # robots in gravity turned by a right angle times its size, one for each horizontal axis
-    gains: Array  # covariance (n, n) of the shares by which the torques' drive gains are off; zero: not known to be
-    carried: Array  # the load (10,) in its frame about which friction that grows with it is linearised
+    turned: tuple[
+        Robot, ...
+    ]  # robots in gravity turned by a right angle times its size, one for each horizontal axis
+    # covariance (n, n) of the shares by which the torques' drive gains are off; zero: not known to
+    # be
+    gains: Array
+    carried: (
+        Array  # the load (10,) in its frame about which friction that grows with it is linearised
+    )
 
     def __call__(self, piece: Recording) -> tuple[Array, Array]:
         """Return columns (N, n, k) and measured minus baseline torque (N, n)."""
-        dq, ddq, tau = (np.asarray(getattr(piece, name), dtype=float) for name in ("dq", "ddq", "tau"))
+        dq, ddq, tau = (
+            np.asarray(getattr(piece, name), dtype=float) for name in ("dq", "ddq", "tau")
+        )
         state = piece.q, dq, ddq
         layout = self.with_friction.layout
         ten = [column.name for column in layout.columns[layout.links[self.carrier]]]
-        Y = regressor(self.with_friction, *state, columns=[*ten, *(column.name for column in self.friction)])
-        of_frame = transform(np.eye(10), self.placement).T  # ten of the load's frame -> ten of the link's
+        Y = regressor(
+            self.with_friction, *state, columns=[*ten, *(column.name for column in self.friction)]
+        )
+        of_frame = transform(
+            np.eye(10), self.placement
+        ).T  # ten of the load's frame -> ten of the link's
         states = piece.telemetry.get(STATES)
         slopes, known = self._load_friction(state, Y[..., 10:], of_frame @ self.carried)
         loaded = self.estimate.robot
@@ -57,14 +75,20 @@ class RawColumns:
             loaded = loaded.with_parameters(values)
         B = base_regressor(loaded, *state, base=self.estimate.base, memory=states)
         tilt = [gravity_torque(turned, piece.q)[..., None] for turned in self.turned]
-        columns = np.concatenate([(Y[..., :10] + slopes) @ of_frame, Y[..., 10:], B, *tilt], axis=-1)
+        columns = np.concatenate(
+            [(Y[..., :10] + slopes) @ of_frame, Y[..., 10:], B, *tilt], axis=-1
+        )
         return columns, tau - self.estimate.predict(piece) - known
 
-    def _load_friction(self, state: tuple[Array, Array, Array], friction: Array, ten: Array) -> tuple[Array, Array]:
-        """Return what friction that grows with the load adds for the load (10,), which is in the link's frame.
+    def _load_friction(
+        self, state: tuple[Array, Array, Array], friction: Array, ten: Array
+    ) -> tuple[Array, Array]:
+        """Return what friction that grows with the load adds for the load (10,), which is in the
+        link's frame.
 
-        Drive d has Fl |g| s(v), with s(v) its Coulomb column and g what it carries, of the robot g₀ and of the load
-        G φ. So it adds Fl s (|g₀ + G φ| - |g₀|), about the load: columns (N, n, 10), and what they leave (N, n).
+        Drive d has Fl |g| s(v), with s(v) its Coulomb column and g what it carries, of the robot g₀
+        and of the load G φ. So it adds Fl s (|g₀ + G φ| - |g₀|), about the load: columns (N, n,
+        10), and what they leave (N, n).
         """
         robot, (samples, n) = self.estimate.robot, state[0].shape
         slopes, known = np.zeros((samples, n, 10)), np.zeros((samples, n))
@@ -84,7 +108,14 @@ class RawColumns:
                 continue
             d, s = column.joint, share * friction[..., place]
             slopes += s[..., None] * (np.sign(whole[:, d])[:, None] * G[:, d])[:, None]
-            known += s * (np.abs(whole[:, d]) - np.abs(bare[:, d]) - np.sign(whole[:, d]) * (G[:, d] @ ten))[:, None]
+            known += (
+                s
+                * (
+                    np.abs(whole[:, d])
+                    - np.abs(bare[:, d])
+                    - np.sign(whole[:, d]) * (G[:, d] @ ten)
+                )[:, None]
+            )
         return slopes, known
 
     @property
@@ -97,14 +128,17 @@ class RawColumns:
 def raw_columns(estimate: Estimate, link: str | None, gains: Array | None = None) -> RawColumns:
     """Return the columns for a load on a link or frame; None: the last link.
 
-    The gains' covariance (n, n) is that of the shares by which torques, the baseline's too, are off; None: of none.
+    The gains' covariance (n, n) is that of the shares by which torques, the baseline's too, are
+    off; None: of none.
     """
     robot = estimate.robot
     carrier, steps = robot.find_frame(link)
     if carrier < 0:
         raise DescriptionError(f"a load on the base {link!r} moves nothing; name a moving link")
     own = {term for joint in robot.joints for term in joint.drive.friction}
-    with_friction = robot.with_drives(friction=[term for term in FRICTION if term in own or term in _TERMS])
+    with_friction = robot.with_drives(
+        friction=[term for term in FRICTION if term in own or term in _TERMS]
+    )
     symbols = {FRICTION[term] for term in _TERMS}
     friction = tuple(column for column in with_friction.layout.columns if column.symbol in symbols)
     turned = []
@@ -112,10 +146,15 @@ def raw_columns(estimate: Estimate, link: str | None, gains: Array | None = None
         up = robot.gravity / np.linalg.norm(robot.gravity)
         across = np.cross(up, np.eye(3)[int(np.argmin(np.abs(up)))])
         across /= np.linalg.norm(across)
-        turned = [robot.with_gravity(np.cross(axis, robot.gravity)) for axis in (across, np.cross(up, across))]
+        turned = [
+            robot.with_gravity(np.cross(axis, robot.gravity))
+            for axis in (across, np.cross(up, across))
+        ]
     gains = np.zeros((robot.n, robot.n)) if gains is None else gains
     place = matrix_of(steps)
-    return RawColumns(estimate, carrier, place, with_friction, friction, tuple(turned), gains, np.zeros(10))
+    return RawColumns(
+        estimate, carrier, place, with_friction, friction, tuple(turned), gains, np.zeros(10)
+    )
 
 
 @dataclass(frozen=True)
@@ -133,14 +172,17 @@ class Unknowns:
 
     maps: Array  # for each joint, raw columns to unknowns (n, k, u)
     units: Array  # size of one unit of each unknown (u,), of use for load, friction, scale and tilt
-    # places of the unknowns that are always estimated: friction, errors of baseline and gains, and last the load
+    # places of the unknowns that are always estimated: friction, errors of baseline and gains, and
+    # last the load
     always: tuple[int, ...]
     baseline: tuple[int, ...]  # places of the baseline's errors
     friction: tuple[Group, ...]  # groups of friction columns, by joint
     candidates: tuple[Group, ...]  # groups that are only estimated where the data ask for them
 
     def with_wider_baseline(self, factor: float) -> Unknowns:
-        """Return the unknowns with errors of the baseline that are expected to be so many times larger."""
+        """Return the unknowns with errors of the baseline that are expected to be so many times
+        larger.
+        """
         maps = self.maps.copy()
         maps[:, :, list(self.baseline)] *= factor
         return replace(self, maps=maps)
@@ -151,7 +193,10 @@ class Unknowns:
 
 
 def unknowns_of(raw: RawColumns, rows: Triangles, ten: Array) -> Unknowns:
-    """Return the unknowns of a run, with what is known of the load (10,): a changed torque scale acts on its torque."""
+    """Return the unknowns of a run, with what is known of the load (10,).
+
+    A changed torque scale acts on its torque.
+    """
     estimate, robot = raw.estimate, raw.estimate.robot
     n = robot.n
     load, friction, base, tilt = raw.places
@@ -179,15 +224,13 @@ def unknowns_of(raw: RawColumns, rows: Triangles, ten: Array) -> Unknowns:
         norms = np.array([np.linalg.norm(factor[:, place]) for factor in rows.factors])
         joint = int(np.argmax(norms))
         fallback = 0.1 * torque[joint] / norms[joint] if norms[joint] > 0 else 1.0
-        known = robot.parameters[robot.layout.index(term.name)] if term.name in robot.layout else 0.0
+        known = (
+            robot.parameters[robot.layout.index(term.name)] if term.name in robot.layout else 0.0
+        )
         sizes.append(max(abs(float(np.nan_to_num(known))), fallback))
     of_friction = add(everywhere(friction, np.diag(sizes)), np.array(sizes))
     # the baseline's errors: its covariance has independent unit unknowns
-    covariance = _finite(estimate)
-    deviation = np.maximum(np.sqrt(np.diag(covariance)), 1e-300)
-    values, vectors = np.linalg.eigh(covariance / np.outer(deviation, deviation))
-    root = deviation[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))
-    of_base = add(everywhere(base, root), np.ones(1))
+    of_base = add(everywhere(base, covariance_root(_finite(estimate))), np.ones(1))
     of_gains = add(_gain_errors(raw, rows, ten), np.ones(1))
     # candidates
     candidates: list[Group] = []
@@ -219,10 +262,11 @@ def unknowns_of(raw: RawColumns, rows: Triangles, ten: Array) -> Unknowns:
 def _gain_errors(raw: RawColumns, rows: Triangles, ten: Array) -> Array:
     """Return the columns (n, k, r) of independent unit errors of the drive gains.
 
-    Gains that are off by shares u make torques (1 + u_j) (Y_j beta + Y_j^L phi) of this run and of the baseline's,
-    whose fit then has beta + S u: what is left is u_j (Y_j beta + Y_j^L phi) - Y_j S u. A share that all joints have in
-    common makes S u = u beta: it shows nowhere, and scales the load. S is that of least squares on this run's motion,
-    joints weighted by their noise, for the baseline's motion is not known here.
+    Gains that are off by shares u make torques (1 + u_j) (Y_j beta + Y_j^L phi) of this run and of
+    the baseline's, whose fit then has beta + S u: what is left is u_j (Y_j beta + Y_j^L phi) - Y_j
+    S u. A share that all joints have in common makes S u = u beta: it shows nowhere, and scales the
+    load. S is that of least squares on this run's motion, joints weighted by their noise, for the
+    baseline's motion is not known here.
     """
     estimate = raw.estimate
     n, b = estimate.robot.n, len(estimate.beta)
@@ -236,7 +280,9 @@ def _gain_errors(raw: RawColumns, rows: Triangles, ten: Array) -> Array:
     scale = np.sqrt(rows.samples) * np.maximum(estimate.sigma, 1e-300)
     shown = [factor[:, base] / unit / noise for factor, noise in zip(rows.factors, scale)]
     normal = np.array([part.T @ part for part in shown])
-    faint = 1e-9 * np.trace(normal.sum(axis=0)) / b * np.eye(b)  # what no joint shows is shared by all
+    faint = (
+        1e-9 * np.trace(normal.sum(axis=0)) / b * np.eye(b)
+    )  # what no joint shows is shared by all
     own = (normal + faint / n) @ (estimate.beta * unit)
     S = np.linalg.solve(normal.sum(axis=0) + faint, own.T) / unit[:, None]
     columns[:, base] = estimate.beta[:, None] * root[:, None] - S @ root
@@ -245,13 +291,20 @@ def _gain_errors(raw: RawColumns, rows: Triangles, ten: Array) -> Array:
 
 
 def _finite(estimate: Estimate) -> Array:
-    """Return the baseline's covariance; what its recording left open is taken to be off by ten times its size."""
+    """Return the baseline's covariance.
+
+    What its recording left open is taken to be off by ten times its size.
+    """
     covariance = estimate.of_data.copy()
     still_open = ~np.isfinite(np.diag(covariance))
     if np.any(still_open):
         robot = estimate.robot
-        mass = max(float(np.nansum([robot.parameters[part][9] for part in robot.layout.links])), 1.0)
+        mass = max(
+            float(np.nansum([robot.parameters[part][9] for part in robot.layout.links])), 1.0
+        )
         sizes = units_of(robot).parameters[list(robot.layout.indices(estimate.base.kept))] * mass
         covariance[still_open] = covariance[:, still_open] = 0.0
-        covariance[still_open, still_open] = (10.0 * np.maximum(np.abs(estimate.beta), sizes)[still_open]) ** 2
+        covariance[still_open, still_open] = (
+            10.0 * np.maximum(np.abs(estimate.beta), sizes)[still_open]
+        ) ** 2
     return np.asarray(covariance)

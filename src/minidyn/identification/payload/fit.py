@@ -1,4 +1,7 @@
-"""The fit of a run with a load: unknowns and noise, which changes the data ask for, the baseline's own errors."""
+"""The fit of a run with a load.
+
+Unknowns and noise, which changes the data ask for, the baseline's own errors.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,13 @@ from minidyn.identification.rows.pieces import Pieces, pieces_of, residuals, sco
 from minidyn.identification.rows.triangles import Triangles
 from minidyn.recording.recording import Recording
 
-_RELEVANT = 0.3  # torque that only a change explains, over the noise of its joint, from which it is taken for one
-_SMALL = 0.02  # of a joint's torque: noise counts as at least so large, for filters and models are no better
-_NOTABLE = 0.2  # torque of changed friction, which is always estimated, over the noise, from which it is worth a word
+# torque that only a change explains, over the noise of its joint, from which it is taken for one
+_RELEVANT = 0.3
+# of a joint's torque: noise counts as at least so large, for filters and models are no better
+_SMALL = 0.02
+# torque of changed friction, which is always estimated, over the noise, from which it is worth a
+# word
+_NOTABLE = 0.2
 _WIDENINGS = 8
 
 
@@ -52,7 +59,9 @@ def _solve(system: list[Array], active: tuple[int, ...], size: int) -> tuple[Arr
     return x, R, rest
 
 
-def fitted(raw: RawColumns, unknowns: Unknowns, rows: Triangles, run: Recording, active: tuple[int, ...]) -> LoadFit:
+def fitted(
+    raw: RawColumns, unknowns: Unknowns, rows: Triangles, run: Recording, active: tuple[int, ...]
+) -> LoadFit:
     """Return the solution with the noise and the memory that its own residuals have."""
     size = len(unknowns.units)
     floor = 1e-9 * np.sqrt(np.mean(np.square(run.tau), axis=0)) + 1e-300  # type: ignore[arg-type]
@@ -83,7 +92,9 @@ def _pieces(raw: RawColumns, unknowns: Unknowns, run: Recording) -> Pieces:
 def selected(
     raw: RawColumns, unknowns: Unknowns, rows: Triangles, run: Recording, level: float
 ) -> tuple[LoadFit, list[Group]]:
-    """Add candidate groups as long as one explains more than chance, judged by the noise with all of them."""
+    """Add candidate groups as long as one explains more than chance, judged by the noise with all
+    of them.
+    """
     size = len(unknowns.units)
     load, others = unknowns.always[-10:], unknowns.always[:-10]
     every = tuple(k for group in unknowns.candidates for k in group.columns)
@@ -97,7 +108,9 @@ def selected(
     active = unknowns.always
     x, _, rest = _solve(system, active, size)
     while len(chosen) < len(unknowns.candidates):
-        best: tuple[float, Group, float, Array] | None = None  # what explains most for its number of unknowns
+        best: tuple[float, Group, float, Array] | None = (
+            None  # what explains most for its number of unknowns
+        )
         before = squares(unknowns, rows, x)
         for group in unknowns.candidates:
             if group in chosen:
@@ -119,19 +132,25 @@ def selected(
 
 
 def largest_share(raw: RawColumns, rows: Triangles, body: Array, left: Array) -> float:
-    """Return the load's root mean square torque over the residual's, at the joint where it is largest."""
+    """Return the load's root mean square torque over the residual's, at the joint where it is
+    largest.
+    """
     load = raw.places[0]
-    felt = np.array([np.linalg.norm(factor[:, load] @ body) for factor in rows.factors]) / np.sqrt(rows.samples)
+    felt = np.array([np.linalg.norm(factor[:, load] @ body) for factor in rows.factors]) / np.sqrt(
+        rows.samples
+    )
     return float(np.max(felt / np.maximum(left, 1e-300)))
 
 
 def trusted(
     raw: RawColumns, unknowns: Unknowns, rows: Triangles, run: Recording, found: LoadFit
 ) -> tuple[Unknowns, LoadFit, float]:
-    """Return unknowns, solution and factor (1 or more) by which the baseline's errors exceed its covariance.
+    """Return unknowns, solution and factor (1 or more) by which the baseline's errors exceed its
+    covariance.
 
-    A covariance knows noise. A model that is wrong in its structure is off by more on another motion: its corrections
-    are then larger than their unit size, and the prior is widened until they agree (MacKay's iteration).
+    A covariance knows noise. A model that is wrong in its structure is off by more on another
+    motion: its corrections are then larger than their unit size, and the prior is widened until
+    they agree (MacKay's iteration).
     """
     places = [found.active.index(k) for k in unknowns.baseline]
     factor = 1.0
@@ -151,18 +170,26 @@ def trusted(
 def squares(unknowns: Unknowns, rows: Triangles, x: Array) -> Array:
     """For each joint, the sum of squared residual torques (n,)."""
     return np.array(
-        [float(np.sum((factor @ np.append(turn @ x, -1.0)) ** 2)) for factor, turn in zip(rows.factors, unknowns.maps)]
+        [
+            float(np.sum((factor @ np.append(turn @ x, -1.0)) ** 2))
+            for factor, turn in zip(rows.factors, unknowns.maps)
+        ]
     )
 
 
-def covariance_of(raw: RawColumns, unknowns: Unknowns, found: LoadFit, run: Recording) -> tuple[Array, int]:
+def covariance_of(
+    raw: RawColumns, unknowns: Unknowns, found: LoadFit, run: Recording
+) -> tuple[Array, int]:
     """Return the covariance of the active unknowns and the number of blocks it rests on.
 
-    Scores are summed over blocks longer than the memory of the residuals; priors, the baseline's covariance among
-    them, add what they are. It is never less than for white residuals of the same effective number.
+    Scores are summed over blocks longer than the memory of the residuals; priors, the baseline's
+    covariance among them, add what they are. It is never less than for white residuals of the same
+    effective number.
     """
     length = max(1, min(int(max(20, np.ceil(10 * found.memory.max()))), len(run) // 30))
-    G = block_sums(scores(_pieces(raw, unknowns, run), found.x, found.scale), length)[:, list(found.active)]
+    G = block_sums(scores(_pieces(raw, unknowns, run), found.x, found.scale), length)[
+        :, list(found.active)
+    ]
     count = len(G)
     inverse = np.asarray(solve_triangular(found.R, np.eye(len(found.active))), dtype=float)
     spread = inverse @ (inverse.T @ G.T)
@@ -175,32 +202,49 @@ def covariance_of(raw: RawColumns, unknowns: Unknowns, found: LoadFit, run: Reco
 
 
 def friction_changes(
-    unknowns: Unknowns, found: LoadFit, covariance: Array, blocks: int, rows: Triangles, level: float
+    unknowns: Unknowns,
+    found: LoadFit,
+    covariance: Array,
+    blocks: int,
+    rows: Triangles,
+    level: float,
 ) -> list[Group]:
-    """Return the joints whose friction is not the baseline's: a Wald test for each, and a size that matters."""
+    """Return the joints whose friction is not the baseline's.
+
+    A Wald test for each, and a size that matters.
+    """
     sigma = found.scale / np.sqrt(found.memory)
     changed = []
     for group in unknowns.friction:
         places = [found.active.index(k) for k in group.columns]
         value = found.x[list(group.columns)]
-        statistic = float(value @ np.linalg.pinv(covariance[np.ix_(places, places)], hermitian=True) @ value)
+        statistic = float(
+            value @ np.linalg.pinv(covariance[np.ix_(places, places)], hermitian=True) @ value
+        )
         k = len(places)
         free = max(1, blocks - k)
         chance = float(fdtrc(k, free, statistic / k * free / max(1, blocks - 1)))
         own = list(group.columns)
         parts = zip(rows.factors, unknowns.maps)
-        felt = [np.linalg.norm(factor[:, :-1] @ (turn[:, own] @ found.x[own])) for factor, turn in parts]
-        # root mean square torque of the group, at the joint that feels it most, over that joint's noise
+        felt = [
+            np.linalg.norm(factor[:, :-1] @ (turn[:, own] @ found.x[own])) for factor, turn in parts
+        ]
+        # root mean square torque of the group, at the joint that feels it most, over that joint's
+        # noise
         effect = float(np.max(np.array(felt) / np.sqrt(rows.samples) / sigma))
         if chance < level / len(unknowns.friction) and effect > _NOTABLE:
             changed.append(group)
     return changed
 
 
-def described(group: Group, raw: RawColumns, unknowns: Unknowns, found: LoadFit, covariance: Array) -> dict[str, Any]:
+def described(
+    group: Group, raw: RawColumns, unknowns: Unknowns, found: LoadFit, covariance: Array
+) -> dict[str, Any]:
     """Return what is known of a change, as plain data."""
     own, places = list(group.columns), [found.active.index(k) for k in group.columns]
-    values, stds = unknowns.units[own] * np.array([found.x[own], np.sqrt(np.diag(covariance)[places])])
+    values, stds = unknowns.units[own] * np.array(
+        [found.x[own], np.sqrt(np.diag(covariance)[places])]
+    )
     names = [f"{group.kind} {k + 1}" for k in range(len(places))]
     if group.kind == "friction":
         names = [raw.friction[k].symbol for k in group.columns]  # friction unknowns come first

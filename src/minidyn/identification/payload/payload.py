@@ -1,4 +1,7 @@
-"""The load in a run, against a baseline model: mass, centre, inertia, their uncertainty, and what else has changed."""
+"""The load in a run, against a baseline model.
+
+Mass, centre, inertia, their uncertainty, and what else has changed.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from minidyn.identification.payload.columns import raw_columns, unknowns_of
 from minidyn.identification.rows.base_rows import remembering
 from minidyn.identification.rows.pieces import pieces_of, reduced
 from minidyn.model.parameters import from_body, to_pseudo_inertia
-from minidyn.notices import Notice, act, info, look
+from minidyn.notices import Notice, error, info, warning
 from minidyn.recording.lazy import LEFT_OUT
 from minidyn.recording.read.mapping import APPLIED
 from minidyn.recording.ready import RecordingLike, as_recording, ready
@@ -37,77 +40,90 @@ _SHARP = 0.05  # relative standard deviation up to which a mass is well known
 _CENTRE = 0.02  # m
 _ROUGH = 0.5  # relative standard deviation beyond which an inertia is not shown by the motion
 _NOISY = 1.5  # times the baseline's residuals
-_MATTERS = 0.1  # of the joint's torque: another motion shows other edges of friction, so that less is no surprise
+# of the joint's torque: another motion shows other edges of friction, so that less is no surprise
+_MATTERS = 0.1
 _SAME_GAINS = 1e-3  # relative difference
 _DENSITY = 1500.0  # kg/m³: between plastics and aluminium
 _REACH = 0.3  # m: where a load's centre is expected, as standard deviation about the frame's origin
 _FAINT = 0.05  # weight of the entropy that pulls to a compact body, in noise variances
 
-_REPEATS, _STEADY = 6, 1e-4  # of loads that friction grows with: fits, and how much the load may still change
+_REPEATS, _STEADY = (
+    6,
+    1e-4,
+)  # of loads that friction grows with: fits, and how much the load may still change
 
 _WORDS = {"Fv": "viscous", "Fc": "Coulomb", "Fo": "offset"}
 
-FRICTION = look(
+FRICTION = warning(
     "payload.friction_changed",
     "Friction of a joint is not the baseline's; it was estimated together with the load.",
     "Warm the robot up alike for both runs if it matters.",
 )
-SCALE = act(
+SCALE = error(
     "payload.torque_scale_changed",
     "A joint needs another share of the model's torque, which no load explains.",
     "Check gear, current constant and torque sensor of {joint}, or take a new baseline.",
 )
-GRAVITY = act(
+GRAVITY = error(
     "payload.gravity_turned",
     "Gravity is turned against the model.",
     "Check whether the base is level, or take a new baseline.",
 )
-LINK = act(
+LINK = error(
     "payload.link_changed",
     "A link is not what it was, which no load on another link explains.",
     "Check whether something is mounted on {link} or was taken off, or take a new baseline.",
 )
-NOISY = look(
+NOISY = warning(
     "payload.noisy",
-    "Residuals are larger than the baseline's: the run has something that neither load nor baseline knows.",
-    "Look at the torques of these joints: contacts, cables, or a faster motion than the baseline's.",
+    "Residuals are larger than the baseline's: the run has something that neither load nor "
+    "baseline knows.",
+    "Look at the torques of these joints: contacts, cables, or a faster motion than the "
+    "baseline's.",
 )
-NEGATIVE = act(
+NEGATIVE = error(
     "payload.negative",
     "The run carries less than the baseline; the values are as found, and no body has them.",
     "The baseline was taken with a load, or gravity or signs of torque are wrong.",
 )
-NO_LOAD = look("payload.none", "The mass is compatible with zero: no load is seen in this run.")
-BELOW_RESIDUAL = look(
+NO_LOAD = warning("payload.none", "The mass is compatible with zero: no load is seen in this run.")
+BELOW_RESIDUAL = warning(
     "payload.below_residual",
-    "At no joint does the load's torque reach the residual's: errors of the model may look like this load.",
+    "At no joint does the load's torque reach the residual's: errors of the model may look like "
+    "this load.",
     "Use a better baseline or a heavier load before you trust these values.",
 )
-LOOSE_MASS = look("payload.loose_mass", "The mass is only known roughly.", "Record a longer or wider motion.")
-LOOSE_CENTRE = look(
+LOOSE_MASS = warning(
+    "payload.loose_mass", "The mass is only known roughly.", "Record a longer or wider motion."
+)
+LOOSE_CENTRE = warning(
     "payload.loose_centre",
     "The centre of mass is only known roughly along some axes.",
     "Move so that gravity acts across these axes.",
 )
-LOOSE_INERTIA = look(
+LOOSE_INERTIA = warning(
     "payload.loose_inertia",
-    "The motion does not show the inertia of the load; a compact body of the same mass and centre replaces it.",
+    "The motion does not show the inertia of the load; a compact body of the same mass and centre "
+    "replaces it.",
     "Accelerate the joints that carry the load more.",
 )
 
 TORQUE_SCALE = info(
     "payload.torque_scale",
-    "A load has the scale of the torques: where they are some percent too large, so are its mass and inertia.",
+    "A load has the scale of the torques: where they are some percent too large, so are its mass "
+    "and inertia.",
 )
-GAINS_TRUSTED = look(
+GAINS_TRUSTED = warning(
     "payload.gains_trusted",
-    "Torques are currents times given drive gains, whose errors are not known and not in the stated deviations.",
+    "Torques are currents times given drive gains, whose errors are not known and not in the "
+    "stated deviations.",
     "Find gains from a run with a weighed load (minidyn gains, md.identify_drive_gains), or state "
     "drive_gain_covariance.",
 )
-OTHER_GAINS = act(
+OTHER_GAINS = error(
     "payload.other_gains",
-    "The baseline was fitted to torques that were made with other drive gains than those of this run.",
+    "The baseline was fitted to torques that were made with other drive gains than those of this "
+    "run.",
     "Read both logs with the same drive gains.",
 )
 
@@ -124,20 +140,23 @@ def identify_payload(
 ) -> Payload:
     """Return the load that a run carries, against a baseline model of the robot without it.
 
-    What the run's torques have more than the baseline is explained by ten parameters of a body fixed to a link,
-    together with changed friction (it depends on temperature) and the baseline's own errors within their covariance.
-    Whatever else the data clearly ask for, one joint's torque scale, a tilted base, another link that has changed, is
-    estimated too and reported. The body is then made physically consistent; where the motion does not show it, it is
-    compact.
+    What the run's torques have more than the baseline is explained by ten parameters of a body
+    fixed to a link, together with changed friction (it depends on temperature) and the baseline's
+    own errors within their covariance. Whatever else the data clearly ask for, one joint's torque
+    scale, a tilted base, another link that has changed, is estimated too and reported. The body is
+    then made physically consistent; where the motion does not show it, it is compact.
 
-    Where the baseline has friction that grows with the load, this load's gravity makes it grow, too.
+    Where the baseline has friction that grows with the load, this load's gravity makes it grow,
+    too.
 
-    A load has the scale of the torques. Where these are currents times drive gains with a covariance
-    (`DriveGains.apply`, or `drive_gain_covariance` of a mapping), errors of the gains are unknowns, too, as large as it
-    allows: they are solved for together with the load, and its covariance holds them.
+    A load has the scale of the torques. Where these are currents times drive gains with a
+    covariance (`DriveGains.apply`, or `drive_gain_covariance` of a mapping), errors of the gains
+    are unknowns, too, as large as it allows: they are solved for together with the load, and its
+    covariance holds them.
 
     Args:
-        estimate: The baseline: `md.identify` of runs without the load, or the path where it was saved.
+        estimate: The baseline: `md.identify` of runs without the load, or the path where it was
+            saved.
         recording: The run with it, raw (it is prepared) or prepared, or its path.
         link: Link or frame that carries the load, in whose frame it is given; None: the last link.
         level: Probability, all tests together, of reporting a change that is none.
@@ -145,7 +164,8 @@ def identify_payload(
         on_error: As for `md.identify`.
 
     Returns:
-        The load, with `mass`, `com`, `inertia`, their `std`, the covariance of the ten parameters, and notices.
+        The load, with `mass`, `com`, `inertia`, their `std`, the covariance of the ten parameters,
+        and notices.
 
     Raises:
         UnknownName: There is no such link.
@@ -156,18 +176,32 @@ def identify_payload(
     estimate = as_estimate(estimate, "identify_payload")
     recording = as_recording(recording, estimate.robot, executor=executor, on_error=on_error)
     gains, about_gains = _gains(estimate, recording.notices)
-    preparation = estimate.settings.get("preparation")  # the run's residuals are compared with the baseline's
-    run = ready(estimate.robot, recording, purpose="identifying a payload", preparation=preparation, in_memory=True)
+    preparation = estimate.settings.get(
+        "preparation"
+    )  # the run's residuals are compared with the baseline's
+    run = ready(
+        estimate.robot,
+        recording,
+        purpose="identifying a payload",
+        preparation=preparation,
+        in_memory=True,
+    )
     run, estimate = remembering(estimate.robot, run), seen(estimate, run.info.get("cutoff"))
     raw = raw_columns(estimate, link, gains)
-    notices = [one for one in run.notices if one not in recording.notices or one.code == LEFT_OUT.code]
+    notices = [
+        one for one in run.notices if one not in recording.notices or one.code == LEFT_OUT.code
+    ]
     if len(run) < 50:
-        raise MinidynError(f"{len(run)} samples are too few for a payload; record some seconds of motion")
+        raise MinidynError(
+            f"{len(run)} samples are too few for a payload; record some seconds of motion"
+        )
     rows = reduced(pieces_of(run, raw))
     unknowns = unknowns_of(raw, rows, np.zeros(10))
     first = fit.fitted(raw, unknowns, rows, run, unknowns.always)
     ten = (unknowns.units * first.x)[list(unknowns.always[-10:])]
-    for _ in range(_REPEATS if has_load(estimate.robot) else 0):  # friction grows with the load: about this one, then
+    for _ in range(
+        _REPEATS if has_load(estimate.robot) else 0
+    ):  # friction grows with the load: about this one, then
         raw = replace(raw, carried=ten)
         rows = reduced(pieces_of(run, raw))
         unknowns = unknowns_of(raw, rows, ten)
@@ -205,10 +239,13 @@ def identify_payload(
 
 
 def _gains(estimate: Estimate, notices: Sequence[Notice]) -> tuple[Array | None, list[Notice]]:
-    """Return the covariance of the shares by which the run's drive gains are off (n, n), and what the load rests on."""
+    """Return the covariance of the shares by which the run's drive gains are off (n, n), and what
+    the load rests on.
+    """
     joints = estimate.robot.joint_names
     run, baseline = (
-        next((one.data for one in several if one.code == APPLIED.code), None) for several in (notices, estimate.notices)
+        next((one.data for one in several if one.code == APPLIED.code), None)
+        for several in (notices, estimate.notices)
     )
     if run is None and baseline is None:
         text = "the load has the scale of the torques: where they are 5 % too large, so is its mass"
@@ -223,21 +260,29 @@ def _gains(estimate: Estimate, notices: Sequence[Notice]) -> tuple[Array | None,
         text = f"baseline and run have drive gains that differ by up to {100 * apart:.2g} %"
         found.append(OTHER_GAINS(text, run=values[0].tolist(), baseline=values[1].tolist()))
     if known is None or known["covariance"] is None or set(known["joints"]) != set(joints):
-        text = "the mass is right as far as the given drive gains are: where they are 5 % too large, so is it"
+        text = (
+            "the mass is right as far as the given drive gains are: where they are 5 % too large, "
+            "so is it"
+        )
         return None, [*found, GAINS_TRUSTED(text, drive_gain=values[0].tolist())]
     order = [known["joints"].index(name) for name in joints]
     shares = np.array(known["covariance"])[np.ix_(order, order)]
-    # of the scale that all joints have in common: the likeliest share, as a mean weighted by the gains' own precision
+    # of the scale that all joints have in common: the likeliest share, as a mean weighted by the
+    # gains' own precision
     common = float(1.0 / np.sqrt(np.sum(np.linalg.pinv(shares, hermitian=True))))
-    text = f"the load has the scale of the drive gains, known to {100 * common:.2g} %; stated deviations hold it"
+    text = (
+        f"the load has the scale of the drive gains, known to {100 * common:.2g} %; stated "
+        "deviations hold it"
+    )
     return shares, [*found, TORQUE_SCALE(text, gains=common)]
 
 
 def nearest_body(ten: Array, covariance: Array) -> Array:
-    """Return the physically consistent body (10,) nearest to `ten` in the metric of its covariance (10, 10).
+    """Return the physically consistent body (10,) nearest to `ten` in the metric of its covariance
+    (10, 10).
 
-    A faint entropy pulls to a ball of ordinary density with the mass and the centre that the data show, as far as they
-    show them.
+    A faint entropy pulls to a ball of ordinary density with the mass and the centre that the data
+    show, as far as they show them.
     """
     mass = max(float(ten[9]), 0.5 * float(np.sqrt(covariance[9, 9])), 1e-6)
     prior = np.eye(3) / (mass * _REACH) ** 2
@@ -253,10 +298,14 @@ def nearest_body(ten: Array, covariance: Array) -> Array:
 
 
 def _notices(payload: Payload, ten: Array, settings: Mapping[str, Any]) -> list[Notice]:
-    """Return the notices of a load, which is consistent where it can be; ten (10,) are what data alone give."""
+    """Return the notices of a load, which is consistent where it can be; ten (10,) are what data
+    alone give.
+    """
     std = payload.std or {}
     notices = [_change(entry) for entry in settings["changes"]]
-    sizes = zip(settings["joints"], settings["sigma"], settings["baseline_sigma"], settings["torque"])
+    sizes = zip(
+        settings["joints"], settings["sigma"], settings["baseline_sigma"], settings["torque"]
+    )
     noisy = {
         joint: now / before
         for joint, now, before, torque in sizes
@@ -264,7 +313,9 @@ def _notices(payload: Payload, ten: Array, settings: Mapping[str, Any]) -> list[
     }
     if noisy:
         shown = ", ".join(f"{joint!r} ({times:.2g} times)" for joint, times in noisy.items())
-        notices.append(NOISY(f"residuals are larger than the baseline's at joints {shown}", joints=noisy))
+        notices.append(
+            NOISY(f"residuals are larger than the baseline's at joints {shown}", joints=noisy)
+        )
     mass, deviation = float(ten[9]), std["mass"]
     known = {"mass": mass, "std": deviation}
     if mass < _FIRM * deviation:
@@ -277,10 +328,15 @@ def _notices(payload: Payload, ten: Array, settings: Mapping[str, Any]) -> list[
         return [NO_LOAD(f"{text}; no load is seen in this run", **known), *notices]
     share = settings["torque_over_residual"]
     if share < 1.0:
-        text = f"at no joint does the load's torque reach the residual's ({share:.2g} times at the most)"
+        text = (
+            f"at no joint does the load's torque reach the residual's ({share:.2g} times at the "
+            "most)"
+        )
         notices.append(BELOW_RESIDUAL(text, share=share))
     if deviation > _SHARP * mass:
-        notices.append(LOOSE_MASS(f"the mass is known to {100 * deviation / mass:.2g} % only", **known))
+        notices.append(
+            LOOSE_MASS(f"the mass is known to {100 * deviation / mass:.2g} % only", **known)
+        )
     loose = [axis for axis, value in zip("xyz", std["com"]) if value > _CENTRE]
     if loose:
         worst = float(np.max(std["com"]))
@@ -288,8 +344,15 @@ def _notices(payload: Payload, ten: Array, settings: Mapping[str, Any]) -> list[
         notices.append(LOOSE_CENTRE(text, axes=loose, std=worst))
     spread = float(np.sqrt(np.mean(np.square(np.diag(std["inertia"])))))
     if spread > _ROUGH * float(np.mean(np.diag(payload.inertia))):
-        text = f"the motion does not show the inertia of the load (standard deviation {spread:.2g} kg m²)"
-        notices.append(LOOSE_INERTIA(f"{text}: a compact body of the same mass and centre replaces it", std=spread))
+        text = (
+            f"the motion does not show the inertia of the load (standard deviation {spread:.2g} "
+            "kg m²)"
+        )
+        notices.append(
+            LOOSE_INERTIA(
+                f"{text}: a compact body of the same mass and centre replaces it", std=spread
+            )
+        )
     return notices
 
 
@@ -298,15 +361,25 @@ def _change(entry: Mapping[str, Any]) -> Notice:
     name, values, std = entry["name"], entry["values"], entry["std"]
     known = {"values": values, "std": std}
     if entry["kind"] == "friction":
-        shown = ", ".join(f"{_WORDS[symbol]} {values[symbol]:+.3g} ± {std[symbol]:.2g}" for symbol in values)
-        return FRICTION(f"friction of joint {name!r} is not the baseline's ({shown})", joint=name, **known)
+        shown = ", ".join(
+            f"{_WORDS[symbol]} {values[symbol]:+.3g} ± {std[symbol]:.2g}" for symbol in values
+        )
+        return FRICTION(
+            f"friction of joint {name!r} is not the baseline's ({shown})", joint=name, **known
+        )
     if entry["kind"] == "torque scale":
         (value,), (deviation,) = values.values(), std.values()
-        text = f"joint {name!r} needs {100 * value:+.3g} ± {100 * deviation:.2g} % of the model's torque"
+        text = (
+            f"joint {name!r} needs {100 * value:+.3g} ± {100 * deviation:.2g} % of the model's "
+            "torque"
+        )
         return SCALE(f"baseline changed: {text}, which no load explains", joint=name, **known)
     if entry["kind"] == "gravity":
         angle = float(np.degrees(np.hypot(*values.values())))
         text = f"baseline changed: gravity is turned by about {angle:.2g} degrees against the model"
         return GRAVITY(text, degrees=angle, **known)
-    text = f"baseline changed: link {name!r} is not what it was, which no load on another link explains"
+    text = (
+        f"baseline changed: link {name!r} is not what it was, which no load on another link "
+        "explains"
+    )
     return LINK(text, link=name, **known)

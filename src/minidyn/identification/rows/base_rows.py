@@ -1,4 +1,7 @@
-"""A recording as rows of base parameters: samples read piece by piece, and compiled functions along them."""
+"""A recording as rows of base parameters.
+
+Samples read piece by piece, and compiled functions along them.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
+from minidyn.base.base_parameters import base_parameters
 from minidyn.dynamics.drives import drive_paths, drive_states, has_load, memory_columns, presliding
 from minidyn.dynamics.functions import base_regressor
 from minidyn.dynamics.kernel import LARGE
@@ -34,10 +38,16 @@ from minidyn.recording.recording import Recording
 
 Progress = Callable[[int], None]
 PIECE = 1 << 16
-"""Samples handled at once: their arrays fit the caches' last level, and what is done once per piece does not count."""
+"""Samples handled at once.
+
+Their arrays fit the caches' last level, and what is done once per piece does not count.
+"""
 
 FEW = 20_000
-"""Samples for which the machine code that reduces them serves all else, too: compiling more would take longer."""
+"""Samples for which the machine code that reduces them serves all else, too.
+
+Compiling more would take longer.
+"""
 
 _MOTION = ("q", "dq", "ddq")
 _REMEMBERED: OrderedDict[tuple[str, str, bytes], BaseFunctions] = OrderedDict()
@@ -55,7 +65,9 @@ class Samples:
     ddq: Array  # accelerations (N, n)
     tau: Array  # torques (N, n)
     first: bool = field(default=True, kw_only=True)  # whether a run begins here
-    states: Array | None = field(default=None, kw_only=True)  # of drives that remember (N, m); None where none do
+    states: Array | None = field(
+        default=None, kw_only=True
+    )  # of drives that remember (N, m); None where none do
 
     def __len__(self) -> int:
         return len(self.t)
@@ -87,19 +99,26 @@ def signals_of(recording: Recording, *names: str) -> tuple[Array, ...]:
     for name in names:
         values = getattr(recording, name)
         if values is None:
-            raise MinidynError(f"identification needs {name}; prepare the recording first: md.prepare(robot, ...)")
+            raise MinidynError(
+                f"identification needs {name}; prepare the recording first: md.prepare(robot, ...)"
+            )
         if not np.isfinite(values.sum()) and not np.all(np.isfinite(values)):  # a sum is quick
             sample, joint = (int(k) for k in np.argwhere(~np.isfinite(values))[0])
             raise UnknownParameters(
-                f"{name} of joint {recording.joint_names[joint]!r} is not a number at t = {recording.t[sample]:.6g} s; "
-                "cut the samples out (recording[a:b]) or mend the log"
+                f"{name} of joint {recording.joint_names[joint]!r} is not a number at t = "
+                f"{recording.t[sample]:.6g} s; cut the samples out (recording[a:b]) or mend the "
+                "log"
             )
         found.append(np.asarray(values, dtype=float))
     return tuple(found)
 
 
-def samples_of(recording: AnyRecording, progress: Progress | None = None, most: int = PIECE) -> Iterator[Samples]:
-    """Iterate over a recording, which may be larger than memory, in pieces of at most so many samples of one run."""
+def samples_of(
+    recording: AnyRecording, progress: Progress | None = None, most: int = PIECE
+) -> Iterator[Samples]:
+    """Iterate over a recording, which may be larger than memory, in pieces of at most so many
+    samples of one run.
+    """
     done = 0
     for run in recording.runs:
         for number, tile in enumerate(run.tiles(most)):
@@ -146,15 +165,19 @@ _Kind = TypeVar("_Kind", bound=AnyRecording)
 
 
 def remembering(robot: Robot, recording: _Kind) -> _Kind:
-    """Return a recording with the states of the robot's drives as telemetry, where they remember; else as it is.
+    """Return a recording with the states of the robot's drives as telemetry, where they remember.
 
-    States begin with zero in each run: what was before is not known, and forgotten after some travel. A piece of a run
-    that has its states keeps them.
+    Else as it is. States begin with zero in each run: what was before is not known, and forgotten
+    after some travel. A piece of a run that has its states keeps them.
     """
-    if not memory_columns(robot) or (isinstance(recording, Recording) and STATES in recording.telemetry):
+    if not memory_columns(robot) or (
+        isinstance(recording, Recording) and STATES in recording.telemetry
+    ):
         return recording
     if isinstance(recording, Recording):
-        states = np.concatenate([drive_states(robot, run.q, step=np.diff(run.t)) for run in recording.runs])
+        states = np.concatenate(
+            [drive_states(robot, run.q, step=np.diff(run.t)) for run in recording.runs]
+        )
         return replace(recording, telemetry={**recording.telemetry, STATES: states})
     parts = tuple((_RememberingRun(robot, run), begin, end) for run, begin, end in recording.parts)
     return replace(recording, parts=parts)
@@ -174,14 +197,18 @@ class Path:
     def presliding(self, travel: float) -> Array:
         """Return the state at the samples (N,); NaN where the travel is."""
         runs = pairwise([*self.starts, len(self.nodes)])
-        return np.concatenate([presliding(self.nodes[begin:end], travel) for begin, end in runs])[self.at]
+        return np.concatenate([presliding(self.nodes[begin:end], travel) for begin, end in runs])[
+            self.at
+        ]
 
     def __getitem__(self, part: slice) -> Path:
         return replace(self, at=self.at[part])
 
 
 def paths_of(robot: Robot, recording: AnyRecording, step: int) -> tuple[Path, ...]:
-    """Return the path of each joint's drive, with one sample in `step`, as `recording.thinned(step)` has them."""
+    """Return the path of each joint's drive, with one sample in `step`, as
+    `recording.thinned(step)` has them.
+    """
     joints, begins = range(len(robot.joints)), set(recording.starts)
     nodes: list[list[Array]] = [[] for _ in joints]
     at: list[list[NDArray[np.intp]]] = [[] for _ in joints]
@@ -195,13 +222,17 @@ def paths_of(robot: Robot, recording: AnyRecording, step: int) -> tuple[Path, ..
                 at[joint].append(sizes[joint] + kept)
                 sizes[joint] += len(path)
     every = zip(nodes, starts, at)
-    return tuple(Path(np.concatenate(own), tuple(first), np.concatenate(rows)) for own, first, rows in every)
+    return tuple(
+        Path(np.concatenate(own), tuple(first), np.concatenate(rows)) for own, first, rows in every
+    )
 
 
 def _paths(
     robot: Robot, step: int, chunk: AnyRecording, row: int, progress: Progress | None
 ) -> list[tuple[int, list[tuple[Array, NDArray[np.intp]]]]]:
-    """Return for each tile its first sample, and for each joint the nodes of its path and which are samples."""
+    """Return for each tile its first sample, and for each joint the nodes of its path and which are
+    samples.
+    """
     made = []
     for tile in chunk.tiles(PIECE):
         kept, found = np.arange(-row % step, len(tile), step), []
@@ -220,14 +251,31 @@ DEPARTURES = 3
 
 def departures(robot: Robot, recording: Recording) -> Array:
     """Return how often each joint's drive (joints,) moves away from a rest of REST_TIME or more."""
-    found, rest_speeds = np.zeros(len(robot.joints)), np.array([joint.rest_speed for joint in robot.joints])
+    found, rest_speeds = (
+        np.zeros(len(robot.joints)),
+        np.array([joint.rest_speed for joint in robot.joints]),
+    )
     for run in recording.runs:
         paths, steps = drive_paths(robot, run.q, range(len(robot.joints))), np.diff(run.t)
-        for joint, rests in enumerate((np.abs(np.diff(paths, axis=0)) < rest_speeds * steps[:, None]).T):
+        for joint, rests in enumerate(
+            (np.abs(np.diff(paths, axis=0)) < rest_speeds * steps[:, None]).T
+        ):
             change = np.diff(np.concatenate([[0], rests, [0]]))
             begins, ends = np.flatnonzero(change > 0), np.flatnonzero(change < 0)
             found[joint] += np.sum((run.t[ends] - run.t[begins] >= REST_TIME) & (ends < len(rests)))
     return found
+
+
+def fitted_base(robot: Robot, model: str = "torque") -> BaseMap:
+    """Return a robot's base parameters: they do not depend on which torques are measured."""
+    found = base_parameters(robot.with_measured_torques(None), model=model)
+    return observing(found, robot.torques_measured)
+
+
+def observing(base: BaseMap, measured: Sequence[bool] | None) -> BaseMap:
+    """Return base parameters of a robot of which some torques are measured; None: all are."""
+    robot = base.robot.with_measured_torques(measured)
+    return base if robot is base.robot else replace(base, robot=robot)
 
 
 _SIZES: WeakKeyDictionary[AnyRecording, tuple[Array, Array]] = WeakKeyDictionary()
@@ -251,7 +299,9 @@ def _squares(chunk: AnyRecording, row: int, progress: Progress | None) -> Array:
     """Return the sums of squares of torques and speeds (2, n)."""
     squares = np.zeros((2, chunk.n))
     for tile in chunk.tiles(PIECE):
-        squares += [np.einsum("ij,ij->j", values, values) for values in signals_of(tile, "tau", "dq")]
+        squares += [
+            np.einsum("ij,ij->j", values, values) for values in signals_of(tile, "tau", "dq")
+        ]
     return squares
 
 
@@ -267,11 +317,16 @@ class BaseFunctions:
         """For each joint, the base parameters its torque can show."""
         graph, _, Y = self._regressor()
         zero = graph.zero
-        return tuple(tuple(k for k, entry in enumerate(row) if entry is not zero and entry != 0.0) for row in Y)
+        return tuple(
+            tuple(k for k, entry in enumerate(row) if entry is not zero and entry != 0.0)
+            for row in Y
+        )
 
     @cached_property
     def rows(self) -> Reduction:
-        """q, dq, ddq, tau to [Y_j | tau_j] of each joint on the columns it sees, then zeros up to whole groups."""
+        """q, dq, ddq, tau to [Y_j | tau_j] of each joint on the columns it sees, then zeros up to
+        whole groups.
+        """
         return Reduction(self._rows_function(weighted=False))
 
     @cached_property
@@ -293,9 +348,14 @@ class BaseFunctions:
 
     @cached_property
     def block_scores(self) -> CudaSums:
-        """q, dq, ddq, tau, beta (b,) and what residuals are multiplied by (n,) to Yᵀ residual, summed on a GPU."""
+        """q, dq, ddq, tau, beta (b,) and what residuals are multiplied by (n,) to Yᵀ residual,
+        summed on a GPU.
+        """
         graph, _, Y = self._regressor()
-        tau, beta = graph.inputs("tau", self.robot.n), graph.inputs("beta", self.base.rank, uniform=True)
+        tau, beta = (
+            graph.inputs("tau", self.robot.n),
+            graph.inputs("beta", self.base.rank, uniform=True),
+        )
         weight = graph.inputs("weight", self.robot.n, uniform=True)
         scores: list[Any] = [graph.zero] * self.base.rank
         for joint, own in enumerate(self.columns):
@@ -313,7 +373,10 @@ class BaseFunctions:
         The motion is that of `Samples`: q, dq, ddq and the states of drives that remember, if any.
         """
         if few:
-            return np.stack([rows @ beta[list(own)] for own, rows in zip(self.columns, self._joints(motion))], axis=1)
+            return np.stack(
+                [rows @ beta[list(own)] for own, rows in zip(self.columns, self._joints(motion))],
+                axis=1,
+            )
         return np.asarray(self._torque(*motion, beta), dtype=float)
 
     def regressor(self, motion: Sequence[Array]) -> Array:
@@ -342,12 +405,17 @@ class BaseFunctions:
 
     @cached_property
     def _runs(self) -> list[list[tuple[slice, slice]]]:
-        """For each joint, neighbouring columns that it sees, among all and among its own: slices are quick."""
+        """For each joint, neighbouring columns that it sees, among all and among its own.
+
+        Slices are quick.
+        """
         made = []
         for own in self.columns:
             starts = [k for k in range(len(own)) if k == 0 or own[k] != own[k - 1] + 1]
             ends = [*starts[1:], len(own)]
-            made.append([(slice(own[a], own[a] + b - a), slice(a, b)) for a, b in zip(starts, ends)])
+            made.append(
+                [(slice(own[a], own[a] + b - a), slice(a, b)) for a, b in zip(starts, ends)]
+            )
         return made
 
     @cached_property
@@ -389,18 +457,35 @@ class BaseFunctions:
         if remembered:
             inputs[STATES] = graph.inputs(STATES, len(remembered))
         kept = self.robot.layout.indices(self.base.kept)
-        return graph, inputs, build(self.robot, "regressor", inputs, columns=kept, combine=self.base.unmixing)
+        return (
+            graph,
+            inputs,
+            build(self.robot, "regressor", inputs, columns=kept, combine=self.base.unmixing),
+        )
+
+
+def shown_parameters(robot: Robot, base: BaseMap) -> NDArray[np.bool_]:
+    """Return which base parameters (b,) the torques that are measured can show."""
+    if all(robot.torques_measured) or robot.implicit_loops:
+        return np.ones(base.rank, dtype=bool)
+    seen_by_some = {k for own in base_functions(robot, base).columns for k in own}
+    return np.array([k in seen_by_some for k in range(base.rank)], dtype=bool)
 
 
 def steady_regressor(
     robot: Robot, base: BaseMap, q: Array, dq: Array, ddq: Array, states: Array | None = None
 ) -> Array:
-    """Return Y (N, n, b), the same numbers in every call: with `out` machine code is not put off to later ones.
+    """Return Y (N, n, b), the same numbers in every call.
 
-    Very large functions, which take seconds to compile, are an exception. Few samples go through the machine code that
-    reduces them: it is there already, or serves what comes after.
+    With `out` machine code is not put off to later ones. Very large functions, which take seconds
+    to compile, are an exception. Few samples go through the machine code that reduces them: it is
+    there already, or serves what comes after.
     """
-    if len(q) <= FEW and not robot.implicit_loops and (states is None) == (not memory_columns(robot)):
+    if (
+        len(q) <= FEW
+        and not robot.implicit_loops
+        and (states is None) == (not memory_columns(robot))
+    ):
         functions = base_functions(robot, base)
         if len(functions.rows.function.tape) < LARGE:
             return functions.regressor((q, dq, ddq) if states is None else (q, dq, ddq, states))

@@ -1,7 +1,8 @@
-"""Rows that any function of a piece of recording returns: reduced to triangles, with or without instruments.
+"""Rows that any function of a piece of recording returns.
 
-The kernels of `triangles.py` know base parameters along recorded states only. Filtered columns, simulated states,
-loads, changed friction and drive gains give rows of their own; they come as pieces, each a stretch of one run.
+Reduced to triangles, with or without instruments. The kernels of `triangles.py` know base
+parameters along recorded states only. Filtered columns, simulated states, loads, changed friction
+and drive gains give rows of their own; they come as pieces, each a stretch of one run.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ import numpy as np
 
 from minidyn.arrays import Array, single_thread
 from minidyn.errors import MinidynError
-from minidyn.identification.rows.triangles import STRETCHES, Triangle, Triangles, joined, parts_of, triangle_of
+from minidyn.identification.rows.triangles import (
+    STRETCHES,
+    Triangle,
+    Triangles,
+    joined,
+    parts_of,
+    triangle_of,
+)
 from minidyn.recording.recording import Recording
 
 _TILE = 1024
@@ -67,7 +75,11 @@ def reduced(pieces: Pieces) -> Triangles:
             stretch = min(STRETCHES - 1, int(STRETCHES * piece.place))
             own, size = parts[stretch], piece.W.shape[2]
             samples[stretch] += len(piece.y)
-            sides = [piece.W, piece.y[..., None]] if piece.Z is None else [piece.Z, piece.W, piece.y[..., None]]
+            sides = (
+                [piece.W, piece.y[..., None]]
+                if piece.Z is None
+                else [piece.Z, piece.W, piece.y[..., None]]
+            )
             rows = np.concatenate(sides, axis=2)
             if not own:
                 own += [Triangle(rows.shape[2]) for _ in range(rows.shape[1])]
@@ -90,11 +102,19 @@ def residuals(pieces: Pieces, x: Array) -> Array:
 
 
 def scores(pieces: Pieces, x: Array, scale: Array) -> Iterator[tuple[Array, bool]]:
-    """Yield the scores Zᵀ (y - W x) / scale² of each row (K, b), and whether they follow those before."""
+    """Yield the scores Zᵀ (y - W x) / scale² of each row (K, b), and whether they follow those
+    before.
+    """
     for piece in pieces():
-        yield np.einsum("kij,ki->kj", piece.instruments, (piece.y - piece.W @ x) / scale**2), not piece.first
+        yield (
+            np.einsum("kij,ki->kj", piece.instruments, (piece.y - piece.W @ x) / scale**2),
+            not piece.first,
+        )
 
 
 def stacked(parts: Sequence[Array]) -> tuple[Array, Array, float]:
-    """Return (R (k, k), z (k,), rest) of rows [X | y]: ‖R x - z‖² + rest is their sum of squares."""
+    """Return (R (k, k), z (k,), rest) of rows [X | y].
+
+    ‖R x - z‖² + rest is their sum of squares.
+    """
     return parts_of(triangle_of(np.vstack(parts)))

@@ -1,24 +1,27 @@
-"""Rows reduced to triangles as they are read, so that memory does not grow with them: what every fit begins with.
+"""Rows reduced to triangles as they are read, so that memory does not grow with them.
 
-For each kind of rows (those of one joint), [X | y] over all samples is replaced by its triangular factor: what least
-squares, any weighting of kinds, residual norms and covariances need, in a few kilobytes. The same is kept for stretches
-of equal length, for cross-validation. Rows are those of base parameters, by compiled kernels (`assemble`; a joint's
-rows only see the base parameters of what it carries, so later joints have small factors), or whatever a function of a
-piece of recording returns (`pieces.py`).
+What every fit begins with. For each kind of rows (those of one joint), [X | y] over all samples is
+replaced by its triangular factor: what least squares, any weighting of kinds, residual norms and
+covariances need, in a few kilobytes. The same is kept for stretches of equal length, for
+cross-validation. Rows are those of base parameters, by compiled kernels (`assemble`; a joint's rows
+only see the base parameters of what it carries, so later joints have small factors), or whatever a
+function of a piece of recording returns (`pieces.py`).
 
-A triangle R with Rᵀ R = Wᵀ W is what least squares needs of rows W. Householder reflections give it with an error of
-rounding times the condition number κ of W. Products of columns, G = Wᵀ W, cost half the arithmetic and none of the
-order of steps, but lose κ squared. They lose nothing worth naming where κ is small; and where it is not, the columns
-are first divided by the triangle R₀ of a sample of like rows, after which they are nearly orthonormal:
+A triangle R with Rᵀ R = Wᵀ W is what least squares needs of rows W. Householder reflections give it
+with an error of rounding times the condition number κ of W. Products of columns, G = Wᵀ W, cost
+half the arithmetic and none of the order of steps, but lose κ squared. They lose nothing worth
+naming where κ is small; and where it is not, the columns are first divided by the triangle R₀ of a
+sample of like rows, after which they are nearly orthonormal:
 
     V = W R₀⁻¹,   R = chol(Vᵀ V) R₀.
 
-Most columns are told apart well enough as they are, so they stay: the triangle has a one on the diagonal there, and
-only those that are nearly combinations of columns before them are divided.
+Most columns are told apart well enough as they are, so they stay: the triangle has a one on the
+diagonal there, and only those that are nearly combinations of columns before them are divided.
 
-Each time it is checked, after the fact, that what was factored is well conditioned; otherwise the rows themselves are
-taken, by Householder. The error stays of the size of Householder's. (Cholesky-QR with a preconditioner; Yamamoto and
-others, Roundoff error analysis of the CholeskyQR2 algorithm, 2015, analyse the repair.)
+Each time it is checked, after the fact, that what was factored is well conditioned; otherwise the
+rows themselves are taken, by Householder. The error stays of the size of Householder's.
+(Cholesky-QR with a preconditioner; Yamamoto and others, Roundoff error analysis of the CholeskyQR2
+algorithm, 2015, analyse the repair.)
 """
 
 from __future__ import annotations
@@ -40,12 +43,21 @@ from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError
 from minidyn.graph.targets.cuda.reduce import CudaReduction
 from minidyn.graph.targets.native.reduce import GROUP, Reduction
-from minidyn.identification.rows.base_rows import PIECE, Progress, Samples, base_functions, samples_of
+from minidyn.identification.rows.base_rows import (
+    PIECE,
+    Progress,
+    Samples,
+    base_functions,
+    samples_of,
+)
 from minidyn.model.robot import Robot
 from minidyn.recording.lazy import AnyRecording
 
 _LOSS = 1e6
-"""Largest sum of squares of the inverse of a factor with unit columns: rounding grows by no more, to 1e-10."""
+"""Largest sum of squares of the inverse of a factor with unit columns.
+
+Rounding grows by no more, to 1e-10.
+"""
 
 _FLOOR = 1e-15  # of a column's length: less on the diagonal is rounding
 _GROUPS = 6  # groups of columns that are divided alone; where it takes more all are
@@ -62,9 +74,9 @@ class Triangle:
         self.factor = triangle_of(np.concatenate([self.factor, rows]))
 
     def add_products(self, products: Array, metric: Array | None) -> bool:
-        """Take rows in by the products of their columns (c, c), divided by the metric; False: do it by rows.
+        """Take rows in by the products of their columns (c, c), divided by the metric.
 
-        Nothing changes where the answer is False.
+        False: do it by rows. Nothing changes where the answer is False.
         """
         above = self.factor if metric is None else _divided(self.factor, metric)
         total = above.T @ above + products if len(above) else products.copy()
@@ -89,7 +101,8 @@ class Triangle:
 
 
 def metric_of(rows: Array) -> Array | None:
-    """Return the triangle (c, c) that rows like these (N, c) are to be divided by before their products are taken.
+    """Return the triangle (c, c) that rows like these (N, c) are to be divided by before their
+    products are taken.
 
     None: plain products are good enough.
     """
@@ -100,7 +113,9 @@ def metric_of(rows: Array) -> Array | None:
     lengths = np.sqrt(np.einsum("ij,ij->j", factor, factor))
     lengths[lengths == 0] = 1.0
     diagonal = np.diagonal(factor).copy()
-    floor = _FLOOR * lengths  # columns that depend on others leave rounding: divided by it they stay of order one
+    floor = (
+        _FLOOR * lengths
+    )  # columns that depend on others leave rounding: divided by it they stay of order one
     np.fill_diagonal(factor, np.where(np.abs(diagonal) < floor, floor, diagonal))
     alone, divided = np.eye(size), _to_divide(factor / lengths)
     solved, _ = lapack.dtrtrs(np.where(divided, alone, factor), factor)
@@ -108,10 +123,11 @@ def metric_of(rows: Array) -> Array | None:
 
 
 def _to_divide(triangle: Array) -> NDArray[np.bool_]:
-    """Return which columns (c,) of a triangle, of length one, to make orthogonal to those before: none where all do.
+    """Return which columns (c,) of a triangle, of length one, to make orthogonal to those before.
 
-    Whole groups, as machine code divides them. Each time it is that of the column which takes most off the sum of
-    squares of the inverse X: without it X loses (x_j - e_j) X_j / X_jj, where x_j is its column j and X_j its row j.
+    None where all do. Whole groups, as machine code divides them. Each time it is that of the
+    column which takes most off the sum of squares of the inverse X: without it X loses (x_j - e_j)
+    X_j / X_jj, where x_j is its column j and X_j its row j.
     """
     alone, divided = np.eye(len(triangle)), np.zeros(len(triangle), dtype=bool)
     for number in range(_GROUPS + 1):
@@ -121,14 +137,18 @@ def _to_divide(triangle: Array) -> NDArray[np.bool_]:
             return divided
         if np.isfinite(squares):
             away, row = inverse - alone, inverse / inverse.diagonal()[:, None]
-            change = (away * away).sum(0) * (row * row).sum(1) - 2 * ((inverse.T @ away) * row.T).sum(0)
+            change = (away * away).sum(0) * (row * row).sum(1) - 2 * (
+                (inverse.T @ away) * row.T
+            ).sum(0)
             first = int(np.argmin(change)) // GROUP * GROUP
             divided[first : first + GROUP] = True
     return np.ones_like(divided)
 
 
 def triangle_of(rows: Array) -> Array:
-    """Return the triangular factor of rows (N, c), with as many rows as columns where there are enough."""
+    """Return the triangular factor of rows (N, c), with as many rows as columns where there are
+    enough.
+    """
     return np.asarray(np.linalg.qr(rows, mode="r"), dtype=float)
 
 
@@ -147,7 +167,8 @@ FEW = 2048
 """Samples that are taken in row by row."""
 
 _LIKE = 256  # samples of a piece that say how its columns lie, or six for each column
-_AHEAD = 2  # pieces that may be under way; results depend on it, so it does not depend on the number of threads
+# pieces that may be under way; results depend on it, so it does not depend on the number of threads
+_AHEAD = 2
 
 
 @dataclass(frozen=True)
@@ -156,10 +177,13 @@ class Triangles:
 
     columns: tuple[tuple[int, ...], ...]  # for each kind of rows, the unknowns that it can show
     unknowns: int  # how many there are in all, b
-    # for each kind the triangular factor of [X | y] on its columns, or of [Z | X | y] with instruments Z
+    # for each kind the triangular factor of [X | y] on its columns, or of [Z | X | y] with
+    # instruments Z
     factors: tuple[Array, ...]
     samples: int  # rows of each kind
-    stretches: tuple[Triangles, ...] = ()  # the same for stretches of equal length, in the order of time
+    stretches: tuple[
+        Triangles, ...
+    ] = ()  # the same for stretches of equal length, in the order of time
 
     @property
     def sizes(self) -> Array:
@@ -176,14 +200,20 @@ class Triangles:
         return np.array(found)
 
     def noise(self, x: Array, spent: Array) -> Array:
-        """Standard deviation of each kind's residual (kinds,), with the parameters spent on it taken off its rows."""
+        """Standard deviation of each kind's residual (kinds,), with the parameters spent on it
+        taken off its rows.
+        """
         noise = np.sqrt(self.squares(x) / np.maximum(1.0, self.samples - spent))
-        # where parameters can follow every row the residual says nothing: no model is better than a few percent
+        # where parameters can follow every row the residual says nothing: no model is better than a
+        # few percent
         noise = np.maximum(noise, np.where(self.samples < 2 * spent, 0.03, 1e-9) * self.sizes)
         return np.where(noise > 0, noise, 1.0)
 
     def together(self, scale: Array) -> Array:
-        """Return the square triangle of all kinds' rows, [X | y] or [Z | X | y], each kind divided by its scale."""
+        """Return the square triangle of all kinds' rows, [X | y] or [Z | X | y].
+
+        Each kind divided by its scale.
+        """
         rows = []
         for own, factor, divisor in zip(self.columns, self.factors, scale):
             width = factor.shape[1] + self.unknowns - len(own)
@@ -195,12 +225,18 @@ class Triangles:
         return np.pad(found, ((0, max(0, found.shape[1] - len(found))), (0, 0)))
 
     def weighted(self, scale: Array) -> tuple[Array, Array, float]:
-        """Return (R (b, b), z (b,), rest) with ‖R x - z‖² + rest the sum of squares, each kind divided by its scale."""
+        """Return (R (b, b), z (b,), rest) with ‖R x - z‖² + rest the sum of squares.
+
+        Each kind divided by its scale.
+        """
         return parts_of(self.together(scale))
 
 
 def parts_of(triangle: Array) -> tuple[Array, Array, float]:
-    """Return (R (b, b), z (b,), rest) of the triangle of rows [X | y]: ‖R x - z‖² + rest is their sum of squares."""
+    """Return (R (b, b), z (b,), rest) of the triangle of rows [X | y].
+
+    ‖R x - z‖² + rest is their sum of squares.
+    """
     size = triangle.shape[1] - 1
     triangle = np.pad(triangle, ((0, max(0, size + 1 - len(triangle))), (0, 0)))
     return triangle[:size, :size], triangle[:size, size], float(triangle[size, size] ** 2)
@@ -209,9 +245,13 @@ def parts_of(triangle: Array) -> tuple[Array, Array, float]:
 def joined(parts: Sequence[Triangles], stretches: tuple[Triangles, ...] = ()) -> Triangles:
     """Return the rows of several stretches or runs as one."""
     first = parts[0]
-    factors = [triangle_of(np.concatenate(factors)) for factors in zip(*(part.factors for part in parts))]
+    factors = [
+        triangle_of(np.concatenate(factors)) for factors in zip(*(part.factors for part in parts))
+    ]
     own = first.factors if len(parts) == 1 else tuple(factors)
-    return Triangles(first.columns, first.unknowns, own, sum(part.samples for part in parts), stretches)
+    return Triangles(
+        first.columns, first.unknowns, own, sum(part.samples for part in parts), stretches
+    )
 
 
 def assemble(
@@ -228,16 +268,18 @@ def assemble(
 ) -> Triangles:
     """Reduce a recording to triangles, one a joint; the observation matrix never exists.
 
-    A recording on disk may be larger than memory; its chunks are reduced each on its own, by workers where it has an
-    engine, and joined as a tree. Rows are multiplied by `weight`: square roots of what squares are multiplied by. So
-    many samples are a `piece`, which is reduced at once, row by row up to `by_rows` samples. The result is the same to
-    the last bit for any number of threads and workers. With device "cuda" a GPU reduces one piece while the next is
-    read.
+    A recording on disk may be larger than memory; its chunks are reduced each on its own, by
+    workers where it has an engine, and joined as a tree. Rows are multiplied by `weight`: square
+    roots of what squares are multiplied by. So many samples are a `piece`, which is reduced at
+    once, row by row up to `by_rows` samples. The result is the same to the last bit for any number
+    of threads and workers. With device "cuda" a GPU reduces one piece while the next is read.
     """
     edges = np.linspace(0, len(recording), STRETCHES + 1).astype(int).tolist()
     sizes = {"threads": threads, "piece": piece, "by_rows": by_rows, "device": device}
     trees = [_Tree() for _ in range(STRETCHES)]
-    for found in recording.each(partial(_triangles, robot, base, edges, weight, sizes), progress=progress):
+    for found in recording.each(
+        partial(_triangles, robot, base, edges, weight, sizes), progress=progress
+    ):
         for number, part in found:
             trees[number].add(part)
     filled = [tree.joined() for tree in trees if tree.parts]
@@ -251,7 +293,9 @@ class _Tree:
     """Triangles joined two by two as they come, neighbours first; few are held at a time."""
 
     def __init__(self) -> None:
-        self.parts: list[tuple[int, Triangles]] = []  # how many each was made of, a falling power of two
+        self.parts: list[
+            tuple[int, Triangles]
+        ] = []  # how many each was made of, a falling power of two
 
     def add(self, part: Triangles, count: int = 1) -> None:
         """Take the next one in."""
@@ -277,7 +321,10 @@ def _triangles(
     row: int,
     progress: Progress | None,
 ) -> list[tuple[int, Triangles]]:
-    """Reduce a chunk that begins at a row of the recording: (number of the stretch, its triangles) of each it is in."""
+    """Reduce a chunk that begins at a row of the recording.
+
+    (number of the stretch, its triangles) of each it is in.
+    """
     functions, piece = base_functions(robot, base), sizes["piece"]
     reduction = functions.reduction(weight is not None, sizes["device"])
     rows = _Rows(reduction, weight, [len(own) + 1 for own in functions.columns])
@@ -298,13 +345,17 @@ def _triangles(
         finally:  # an interrupt does not wait for what nobody will read
             pool.shutdown(cancel_futures=True)
         filled = ((number, part) for number, part in enumerate(parts) if part.samples)
-        return [(number, part.triangles_of(functions.columns, base.rank)) for number, part in filled]
+        return [
+            (number, part.triangles_of(functions.columns, base.rank)) for number, part in filled
+        ]
 
 
-def _batches(pieces: Iterator[Samples], edges: Sequence[int], most: int, row: int) -> Iterator[tuple[int, list[Array]]]:
-    """Yield (number of the stretch, q, dq, ddq and tau) in batches of up to so many samples, whatever the runs are.
+def _batches(
+    pieces: Iterator[Samples], edges: Sequence[int], most: int, row: int
+) -> Iterator[tuple[int, list[Array]]]:
+    """Yield (number of the stretch, q, dq, ddq and tau) in batches of up to so many samples.
 
-    The pieces begin at a row of the recording.
+    Whatever the runs are. The pieces begin at a row of the recording.
     """
     bounds = list(pairwise(edges))
     number, held, size = 0, list[Sequence[Array]](), 0
@@ -314,10 +365,14 @@ def _batches(pieces: Iterator[Samples], edges: Sequence[int], most: int, row: in
             while number < len(bounds) - 1 and row >= bounds[number][1]:
                 number += 1
             last = number == len(bounds) - 1
-            take = min(len(piece) - begin, most - size, len(piece) if last else bounds[number][1] - row)
+            take = min(
+                len(piece) - begin, most - size, len(piece) if last else bounds[number][1] - row
+            )
             held.append([array[begin : begin + take] for array in piece.arrays])
             begin, row, size = begin + take, row + take, size + take
-            if 4 * size >= most or (not last and row == bounds[number][1]):  # to join large ones is to copy them
+            if 4 * size >= most or (
+                not last and row == bounds[number][1]
+            ):  # to join large ones is to copy them
                 yield number, _joined(held)
                 held, size = [], 0
     if held:
@@ -331,9 +386,13 @@ def _joined(parts: Sequence[Sequence[Array]]) -> list[Array]:
 
 
 class _Rows:
-    """How rows are computed, and for each joint what they are divided by before products are taken."""
+    """How rows are computed, and for each joint what they are divided by before products are
+    taken.
+    """
 
-    def __init__(self, reduction: Reduction | CudaReduction, weight: Weight | None, sizes: Sequence[int]) -> None:
+    def __init__(
+        self, reduction: Reduction | CudaReduction, weight: Weight | None, sizes: Sequence[int]
+    ) -> None:
         self.reduction = reduction
         self.weight = weight
         self.sizes = sizes  # for each joint, the length of its rows [Y_j | tau_j]
@@ -344,16 +403,29 @@ class _Rows:
         found = self.reduction.rows(self._weighted(arrays))
         return [rows[:, :size] for rows, size in zip(found, self.sizes)]
 
-    def products(self, arrays: Sequence[Array], metrics: Sequence[Array | None], joints: Sequence[int]) -> list[Array]:
-        """Return the products of the columns for some joints (size, size), rows divided by the metrics first."""
-        factors = [None if metric is None else _whole(metric, n) for metric, n in zip(metrics, self.reduction.sizes)]
+    def products(
+        self, arrays: Sequence[Array], metrics: Sequence[Array | None], joints: Sequence[int]
+    ) -> list[Array]:
+        """Return the products of the columns for some joints (size, size), rows divided by the
+        metrics first.
+        """
+        factors = [
+            None if metric is None else _whole(metric, n)
+            for metric, n in zip(metrics, self.reduction.sizes)
+        ]
         found = self.reduction.grams(self._weighted(arrays), factors, joints)
-        return [products[: self.sizes[joint], : self.sizes[joint]] for joint, products in zip(joints, found)]
+        return [
+            products[: self.sizes[joint], : self.sizes[joint]]
+            for joint, products in zip(joints, found)
+        ]
 
     def some(self, arrays: Sequence[Array]) -> list[Array]:
         """Return the rows of a few samples spread over a piece, as long together as all of it."""
         every = -(-len(arrays[0]) // max(_LIKE, 6 * max(self.sizes)))
-        return [np.sqrt(every) * rows for rows in self.of([np.ascontiguousarray(array[::every]) for array in arrays])]
+        return [
+            np.sqrt(every) * rows
+            for rows in self.of([np.ascontiguousarray(array[::every]) for array in arrays])
+        ]
 
     def _weighted(self, arrays: Sequence[Array]) -> Sequence[Array]:
         return arrays if self.weight is None else [*arrays, self.weight(arrays)]
@@ -361,7 +433,10 @@ class _Rows:
 
 @dataclass(frozen=True)
 class _Ahead:
-    """Samples under way: their arrays, what their rows are divided by, and the products when they are there."""
+    """Samples under way.
+
+    Their arrays, what their rows are divided by, and the products when they are there.
+    """
 
     arrays: list[Array]
     metrics: list[Array | None]
@@ -378,7 +453,9 @@ class _Part:
 
     def triangles_of(self, columns: tuple[tuple[int, ...], ...], unknowns: int) -> Triangles:
         """Return what was taken in."""
-        return Triangles(columns, unknowns, tuple(triangle.factor for triangle in self.triangles), self.samples)
+        return Triangles(
+            columns, unknowns, tuple(triangle.factor for triangle in self.triangles), self.samples
+        )
 
     def begin(self, arrays: list[Array], pool: ThreadPoolExecutor) -> _Ahead | None:
         """Have the products of a piece computed; a short one is taken in at once, by rows."""
@@ -393,7 +470,9 @@ class _Part:
         return _Ahead(arrays, metrics, pool.submit(self.rows.products, arrays, metrics, joints))
 
     def finish(self, piece: _Ahead) -> None:
-        """Take the products of a piece in; where they are not good enough with a better metric, at last by rows."""
+        """Take the products of a piece in; where they are not good enough with a better metric, at
+        last by rows.
+        """
         poor = self._add(piece.products.result(), piece.metrics, range(len(self.triangles)))
         if not poor:
             return
@@ -404,9 +483,14 @@ class _Part:
         products = self.rows.products(piece.arrays, self.rows.metrics, poor)
         self._by_rows(piece.arrays, self._add(products, self.rows.metrics, poor))
 
-    def _add(self, products: list[Array], metrics: list[Array | None], joints: Sequence[int]) -> list[int]:
+    def _add(
+        self, products: list[Array], metrics: list[Array | None], joints: Sequence[int]
+    ) -> list[int]:
         """Take products in; return the joints for which they are not good enough."""
-        taken = [self.triangles[joint].add_products(found, metrics[joint]) for joint, found in zip(joints, products)]
+        taken = [
+            self.triangles[joint].add_products(found, metrics[joint])
+            for joint, found in zip(joints, products)
+        ]
         return [joint for joint, good in zip(joints, taken) if not good]
 
     def _by_rows(self, arrays: list[Array], joints: Sequence[int]) -> None:

@@ -1,7 +1,8 @@
-"""Preparation of recordings that stay on disk: windows overlap by what the filter needs and are cropped.
+"""Preparation of recordings that stay on disk.
 
-Windows lie on a grid that begins with the run, and what one holds depends on its own raw samples alone. So samples are
-the same to the last bit wherever reading begins, and whoever reads.
+Windows overlap by what the filter needs and are cropped. Windows lie on a grid that begins with the
+run, and what one holds depends on its own raw samples alone. So samples are the same to the last
+bit wherever reading begins, and whoever reads.
 """
 
 from __future__ import annotations
@@ -20,46 +21,51 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, Unsupported
-from minidyn.model.robot import Robot
-from minidyn.notices import Notice, info
+from minidyn.notices import Notice
 from minidyn.recording.lazy import ChangedRun, LazyRecording, RunOnDisk, glued
 from minidyn.recording.prepare import segments
-from minidyn.recording.prepare.times import BURSTS, COUNTED, HELD_OUT, KEPT, RESAMPLED, logged_rate, nothing_left
+from minidyn.recording.prepare.times import (
+    BURSTS,
+    COUNTED,
+    HELD_OUT,
+    KEPT,
+    RESAMPLED,
+    logged_rate,
+    nothing_left,
+)
 from minidyn.recording.recording import SIGNALS, Recording
 from minidyn.recording.sketch import Tap
 
-FROM_STRETCHES = info(
-    "prepare.cutoff_from_stretches",
-    "The cut-off of a long recording on disk was chosen from a few stretches of each run.",
-    "Give cutoff=... where the motion changes much along the recording.",
-)
-
 _UNEVEN = (RESAMPLED.code, COUNTED.code, HELD_OUT.code, BURSTS.code)
-_LOOKS = 4  # stretches of a long run that settle rate and cut-off: its beginning may be a standstill
-_RUNS = 32  # runs that settle the cut-off: more are alike
-_MANY = 8  # runs, of which a stretch each settles it; all look for motion where those stand still
+_LOOKS = 4  # stretches of a long run that show rate and bands: its beginning may be a standstill
+_RUNS = 32  # runs that show the bands: more are alike
+_MANY = 8  # runs, of which a stretch each shows them; all look for motion where those stand still
 _HEAD = 2048  # samples of a run that show its rate
 _LONG = 1 << 18  # samples of a recording of which some show whether it moves
 _MOVES = 0.05  # of the largest reach: a stretch that moves less stands still
-_THREADS = min(2, os.cpu_count() or 1)  # windows filtered side by side: filters run without the interpreter's lock
+_THREADS = min(
+    2, os.cpu_count() or 1
+)  # windows filtered side by side: filters run without the interpreter's lock
 
 
 def prepare_on_disk(
     recording: LazyRecording,
     wish: segments.Settings,
-    robot: Robot | None = None,
     *,
     look: int = 1 << 16,
     window: int = 1 << 14,
 ) -> LazyRecording | None:
-    """Return the recording prepared as it is read; None where its samples are uneven, which needs them all.
+    """Return the recording prepared as it is read.
 
-    `look` samples of each run settle rate and cut-off, with torques where the robot is known; of many runs some settle
-    the cut-off, with fewer samples of each, and the beginning of each its rate. Workers, where there are some, read
-    them. `window` raw samples are filtered at once, and what overlaps.
+    None where its samples are uneven, which needs them all. `look` samples of each run show its
+    rate and the bands of motion and noise; of many runs some show the bands, with fewer samples of
+    each, and the beginning of each its rate. Workers, where there are some, read them. `window` raw
+    samples are filtered at once, and what overlaps.
     """
     if wish.period is not None or wish.resample is not None:
-        raise Unsupported("period= and resample= need the whole recording: prepare(robot, recording.load(), ...)")
+        raise Unsupported(
+            "period= and resample= need the whole recording: prepare(robot, recording.load(), ...)"
+        )
     first: list[Notice] = []
     every, quiet = -(-len(recording.parts) // _RUNS), _unseen(recording)
     rates = _rates(quiet, wish, first) if every > 1 else [0.0] * len(recording.parts)
@@ -72,12 +78,7 @@ def prepare_on_disk(
             return None
         if not heads:
             raise nothing_left(len(recording), segments.SHORTEST)
-        most = max(sum(high - low for low, high in own) for own in spans)
-        if not wish.cutoff and any(len(run) > most for run in looked):
-            count = sum(map(len, spans))
-            text = f"the cut-off is settled by {count} stretches, up to {most} samples of a run"
-            notices.append(FROM_STRETCHES(text, stretches=count, samples=most))
-        settings, band = segments.settled(_moving(heads), replace(wish, time="even"), notices, robot)
+        settings, band = segments.settled(_moving(heads), replace(wish, time="even"), notices)
         if band.motion:
             break
     for number, own in enumerate(found):
@@ -88,11 +89,19 @@ def prepare_on_disk(
         for (run, tap), (_, begin, end), rate in zip(sources, recording.parts, rates)
         if rate
     ]
-    parts = tuple((run, 0, run.length) for run in runs if run.end - run.begin - 2 * run.margin >= segments.SHORTEST)
+    parts = tuple(
+        (run, 0, run.length)
+        for run in runs
+        if run.end - run.begin - 2 * run.margin >= segments.SHORTEST
+    )
     if not parts:
-        raise DescriptionError(f"no run is longer than the ends that a filter of {settings.cutoff:.4g} Hz spoils")
+        raise DescriptionError(
+            f"no run is longer than the ends that a filter of {settings.cutoff:.4g} Hz spoils"
+        )
     kept = sum(end - begin for _, begin, end in parts)
-    text = f"prepared as it is read: {kept} of {len(recording)} samples are kept, standstill included"
+    text = (
+        f"prepared as it is read: {kept} of {len(recording)} samples are kept, standstill included"
+    )
     notices.append(KEPT(text, samples=kept, of=len(recording)))
     signals = tuple(name for name in SIGNALS if name != "tau" or "tau" in recording.signals)
     known = (*recording.notices, *dict.fromkeys(notices))
@@ -102,8 +111,12 @@ def prepare_on_disk(
     return LazyRecording(recording.joint_names, signals, known, parts, done, True, recording.engine)
 
 
-def _torque_noise(heads: Sequence[segments.Segment], settings: segments.Settings) -> tuple[float, ...]:
-    """Return what the low-pass takes off the torques of some stretches (n,), root mean squares, N m or N."""
+def _torque_noise(
+    heads: Sequence[segments.Segment], settings: segments.Settings
+) -> tuple[float, ...]:
+    """Return what the low-pass takes off the torques of some stretches (n,), root mean squares, N m
+    or N.
+    """
     squares, count = np.float64(0.0), 0
     for part in heads:
         made = segments.process(part, settings, slice(None, None, settings.every(part.rate)))
@@ -136,7 +149,9 @@ def _rates_of(
 def _stretches_of(
     wish: segments.Settings, chunk: LazyRecording, row: int, progress: object
 ) -> list[tuple[list[segments.Segment], list[Notice]]]:
-    """Return the even stretches of each run of a chunk, but for short ones, and what was found there."""
+    """Return the even stretches of each run of a chunk, but for short ones, and what was found
+    there.
+    """
     made = []
     for run in chunk.runs:
         notices: list[Notice] = []
@@ -148,13 +163,19 @@ def _stretches_of(
 
 
 def _unseen(recording: LazyRecording) -> LazyRecording:
-    """Return a recording without a sketch of what is read of it: what is looked at first is read again in its turn."""
+    """Return a recording without a sketch of what is read of it.
+
+    What is looked at first is read again in its turn.
+    """
     parts = tuple((_untapped(run)[0], begin, end) for run, begin, end in recording.parts)
     return replace(recording, parts=parts, info={})
 
 
 def _untapped(run: RunOnDisk) -> tuple[RunOnDisk, Tap | None]:
-    """Return a run without the tap that sketches what is read of it, and the tap: windows overlap."""
+    """Return a run without the tap that sketches what is read of it, and the tap.
+
+    Windows overlap.
+    """
     if not isinstance(run, ChangedRun):
         return run, None
     if isinstance(run.change, Tap):
@@ -164,16 +185,20 @@ def _untapped(run: RunOnDisk) -> tuple[RunOnDisk, Tap | None]:
 
 
 def _spans(run: LazyRecording, look: int, few: bool) -> list[tuple[int, int]]:
-    """Return the samples of a run that settle rate and cut-off: all of a short one, stretches spread over a long one.
+    """Return the samples of a run that show its rate and bands.
 
-    Of many runs (`few`) one stretch, soon after a place that can be read from: what is before it is unpacked, too.
+    All of a short one, stretches spread over a long one. Of many runs (`few`) one stretch, soon
+    after a place that can be read from: what is before it is unpacked, too.
     """
     length, size = len(run), look // _LOOKS
     if length <= (size if few else look):
         return [(0, length)]
     if few:  # the beginning may be a standstill
         (source, begin, end), middle = run.parts[0], length // 2
-        cut = min((0, *(cut - begin for cut in source.cuts(begin, end))), key=lambda cut: abs(cut - middle))
+        cut = min(
+            (0, *(cut - begin for cut in source.cuts(begin, end))),
+            key=lambda cut: abs(cut - middle),
+        )
         low = min(cut + size, length - size)
         return [(low, low + size)]
     begins = [number * (length - size) // (_LOOKS - 1) for number in range(_LOOKS)]
@@ -181,10 +206,15 @@ def _spans(run: LazyRecording, look: int, few: bool) -> list[tuple[int, int]]:
 
 
 def _looked(
-    runs: Sequence[LazyRecording], spans: Sequence[Sequence[tuple[int, int]]], wish: segments.Settings, size: int
+    runs: Sequence[LazyRecording],
+    spans: Sequence[Sequence[tuple[int, int]]],
+    wish: segments.Settings,
+    size: int,
 ) -> tuple[list[list[segments.Segment]], list[Notice]]:
     """Return the even stretches of some samples of each run, and what was found there."""
-    parts = [part for run, own in zip(runs, spans) for low, high in own for part in run[low:high].parts]
+    parts = [
+        part for run, own in zip(runs, spans) for low, high in own for part in run[low:high].parts
+    ]
     some = replace(runs[0], parts=tuple(parts))
     stretches = chain.from_iterable(some.each(partial(_stretches_of, wish), size=size))
     made, notices = list[list[segments.Segment]](), list[Notice]()
@@ -197,10 +227,17 @@ def _looked(
 
 
 def _moving(parts: Sequence[segments.Segment]) -> list[segments.Segment]:
-    """Return the segments in which something moves: the noise of a standstill must not pass for motion."""
+    """Return the segments in which something moves.
+
+    The noise of a standstill must not pass for motion.
+    """
     reach = np.array([np.ptp(part.q, axis=0) for part in parts])
     whole = np.where(reach.max(axis=0) > 0, reach.max(axis=0), 1.0)
-    return [part for part, share in zip(parts, (reach / whole).max(axis=1)) if share > _MOVES or not reach.any()]
+    return [
+        part
+        for part, share in zip(parts, (reach / whole).max(axis=1))
+        if share > _MOVES or not reach.any()
+    ]
 
 
 @dataclass(frozen=True)
@@ -235,7 +272,9 @@ class PreparedRun:
         """Yield the prepared samples from `begin` to `end`, at most `samples` at a time."""
         if self.threads == 1:  # a worker takes one processor: reading and filtering take turns
             for window in self._windows(begin, end):
-                yield from chain.from_iterable(piece.tiles(samples) for piece in self._middle(*window))
+                yield from chain.from_iterable(
+                    piece.tiles(samples) for piece in self._middle(*window)
+                )
             return
         under_way: deque[Future[list[Recording]]] = deque()
         pool = ThreadPoolExecutor(self.threads)
@@ -243,14 +282,19 @@ class PreparedRun:
             for window in self._windows(begin, end):
                 under_way.append(pool.submit(self._middle, *window))
                 if len(under_way) > self.threads:
-                    yield from chain.from_iterable(piece.tiles(samples) for piece in under_way.popleft().result())
+                    yield from chain.from_iterable(
+                        piece.tiles(samples) for piece in under_way.popleft().result()
+                    )
             for ready in under_way:
                 yield from chain.from_iterable(piece.tiles(samples) for piece in ready.result())
         finally:  # who stops early does not wait for windows that nobody reads
             pool.shutdown(cancel_futures=True)
 
     def cuts(self, begin: int, end: int) -> Sequence[int]:
-        """Return where reading may begin: with the first window that needs nothing from before a cut of the log."""
+        """Return where reading may begin.
+
+        With the first window that needs nothing from before a cut of the log.
+        """
         low, found = self.begin + self.margin, list[int]()
         for cut in self.run.cuts(self.begin, self.end):
             window = -(-(cut + self.overlap - low) // self.size)
@@ -276,9 +320,11 @@ class PreparedRun:
         return -(-max(self.window, 8 * self.overlap) // self.every) * self.every
 
     def _windows(self, begin: int, end: int) -> Iterator[tuple[Recording, int, int, int, int]]:
-        """Yield raw windows, the raw samples they begin at, and between which raw samples they count; then `_middle`.
+        """Yield raw windows, the raw samples they begin at, and between which raw samples they
+        count; then `_middle`.
 
-        Those are: the first raw sample of the window proper, and the first and last that are to be handed out.
+        Those are: the first raw sample of the window proper, and the first and last that are to be
+        handed out.
         """
         first, last = self.begin + self.margin, self.end - self.margin
         low, high = first + begin * self.every, min(first + end * self.every, last)
@@ -309,12 +355,15 @@ class PreparedRun:
     def overlap(self) -> int:
         """Raw samples on either side after which a filter has forgotten where it began.
 
-        The slowest pole of a Butterworth low-pass of order k dies as exp(-2π f sin(π / 2k) t): to 1e-11 here.
+        The slowest pole of a Butterworth low-pass of order k dies as exp(-2π f sin(π / 2k) t): to
+        1e-11 here.
         """
         periods = 25.3 / (2 * math.pi * math.sin(math.pi / (2 * self.settings.order)))
         return math.ceil(periods * self.rate / self.settings.cutoff) + 8
 
-    def _middle(self, window: Recording, row: int, middle: int, begin: int, end: int) -> list[Recording]:
+    def _middle(
+        self, window: Recording, row: int, middle: int, begin: int, end: int
+    ) -> list[Recording]:
         made = []
         for part in segments.even_stretches(window, self.settings, []):
             if len(part.q) < segments.SHORTEST:
@@ -325,7 +374,9 @@ class PreparedRun:
             high = min(end, last - (self.margin if last < row + len(window) else 0))
             low += -(low - middle) % self.every  # keep step with the windows before
             if low < high:
-                arrays = segments.process(part, self.settings, slice(low - first, high - first, self.every))
+                arrays = segments.process(
+                    part, self.settings, slice(low - first, high - first, self.every)
+                )
                 made.append(segments.recording_of(arrays, window.joint_names))
         return made
 
@@ -338,9 +389,10 @@ def as_it_is_read(run: RunOnDisk) -> bool:
 
 
 def mostly_held(recording: LazyRecording, reach: Array, fewest: int) -> bool:
-    """Whether positions of a recording may be held within a reach (n,) in most samples: stretches of a long one say it.
+    """Whether positions of a recording may be held within a reach (n,) in most samples.
 
-    So many samples, at the least, are a pose. A short recording is not looked at: it may be.
+    Stretches of a long one say it. So many samples, at the least, are a pose. A short recording is
+    not looked at: it may be.
     """
     if len(recording) <= _LONG:
         return True
@@ -349,8 +401,13 @@ def mostly_held(recording: LazyRecording, reach: Array, fewest: int) -> bool:
     return 2 * sum(counts) > _LOOKS * _HEAD
 
 
-def _held_samples(reach: Array, fewest: int, chunk: LazyRecording, row: int, progress: object) -> int:
-    """Return the samples of a chunk in poses that are held: positions stay within the reach until they jump."""
+def _held_samples(
+    reach: Array, fewest: int, chunk: LazyRecording, row: int, progress: object
+) -> int:
+    """Return the samples of a chunk in poses that are held.
+
+    Positions stay within the reach until they jump.
+    """
     count = 0
     for tile in chunk.tiles(_HEAD):
         jumps = np.any(np.abs(np.diff(tile.q, axis=0)) > reach, axis=1)

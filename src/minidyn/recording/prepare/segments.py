@@ -1,7 +1,8 @@
 """Even stretches of a run, and what preparation does to one.
 
-Positions are unwrapped, times judged (`times.py`), gaps cut, short holes bridged, periods averaged; then spikes are
-bridged, positions and torques filtered, speeds and accelerations taken from positions.
+Positions are unwrapped, times judged (`times.py`), gaps cut, short holes bridged, periods averaged;
+then spikes are bridged, positions and torques filtered, speeds and accelerations taken from
+positions.
 """
 
 from __future__ import annotations
@@ -14,43 +15,66 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from minidyn.arrays import Array, single_thread
-from minidyn.base.base_parameters import base_parameters
-from minidyn.dynamics.functions import base_regressor
-from minidyn.errors import MinidynError, ShapeError
-from minidyn.model.drives import ALIASES, PLAIN
-from minidyn.model.robot import Robot
-from minidyn.notices import Notice, info, look
+from minidyn.arrays import Array
+from minidyn.errors import DescriptionError, MinidynError, ShapeError
+from minidyn.notices import Notice, info, warning
 from minidyn.recording.lazy import concatenate
-from minidyn.recording.prepare.signals import Band, FitCutoff, choose_cutoff, derivatives, lowpass, spikes, unexplained
+from minidyn.recording.prepare.signals import (
+    Band,
+    FitCutoff,
+    acceleration_noise,
+    derivatives,
+    lowpass,
+    position_bands,
+    spikes,
+)
 from minidyn.recording.prepare.times import UNWRAPPED, even_times, spread, timed, unwrapped
 from minidyn.recording.recording import SIGNALS, Recording, each_array
 
 _LOST = "Samples were lost while recording; check the logger if there are many."
-GAPS = look("prepare.gaps", "The recording was cut where its times have gaps.", _LOST)
-HOLES = look("prepare.holes", "The recording was cut where many values in a row are not numbers.", _LOST)
-HOLES_BRIDGED = look("prepare.holes_bridged", "Short holes were bridged by straight lines.", _LOST)
-NOT_ONE_WHOLE = look("prepare.no_whole_sample", "A run has not one sample without NaN; it was left out.", _LOST)
-COPIES = info("prepare.copies", "Samples that repeat time and values of the one before were left out.")
+GAPS = info("prepare.gaps", "The recording was cut where its times have gaps.", _LOST)
+HOLES = info(
+    "prepare.holes", "The recording was cut where many values in a row are not numbers.", _LOST
+)
+HOLES_BRIDGED = info("prepare.holes_bridged", "Short holes were bridged by straight lines.", _LOST)
+NOT_ONE_WHOLE = warning(
+    "prepare.no_whole_sample", "A run has not one sample without NaN; it was left out.", _LOST
+)
+COPIES = info(
+    "prepare.copies", "Samples that repeat time and values of the one before were left out."
+)
 AVERAGED = info("prepare.averaged", "The periods of a periodic motion were averaged into one.")
-CUTOFF = info("prepare.cutoff", "The cut-off of the low-pass that positions and torques passed, and what decided it.")
+CUTOFF = info("prepare.cutoff", "The cut-off of the low-pass that positions and torques passed.")
+
+DEFAULT_CUTOFF_HZ = 10.0
+"""Of one cut-off for all logs the best on other recordings of real robots (docs/real-logs.md)."""
+MIN_CUTOFF_HZ = 2.5
+"""The lowest that noise asks for: arms move up to about half a hertz."""
+MAX_NOISE = 0.05
+"""Noise over size of the accelerations, median of joints, beyond which a lower cut-off is taken."""
+MAX_CUTOFF_SHARE = 0.35
+"""Of the sample rate: above it the stencils of derivatives are not exact."""
+MIN_BANDS = 4.0
+"""Cut-off over the core of the motion: below it the low-pass bends the motion."""
+ADVISED_BANDS = 6.0
+"""The same where a cut-off is advised: nothing of the motion is bent (1e-6)."""
+
+FAST_MOTION = info(
+    "prepare.fast_motion",
+    "The motion is fast for the low-pass, which bends it.",
+    "Compare the error on another log with --cutoff {cutoff:.2g} in the shell, cutoff={cutoff:.2g} "
+    "in Python.",
+)
 
 _HOLE = 5  # longest hole in samples that is bridged
-_BRIDGE = 0.02  # s: gaps of so long, and of so many samples as a hole, are interpolated where the rest is, too
+# s: gaps of so long, and of so many samples as a hole, are interpolated where the rest is, too
+_BRIDGE = 0.02
 GAP = 2.5
 """Steps: a longer one is a gap."""
 
 SHORTEST = 20
 """Samples: a shorter stretch is left out."""
 _ROUNDING = 1e-6  # a rate computed from times misses a whole number by less
-_GRID = tuple(2.5 * 2 ** (k / 2) for k in range(15))  # Hz, of cut-offs that torques judge: one for all logs of a robot
-_FAST = 5.0  # Hz: few arms move faster; what seems so may be an artefact
-_PERIODS, _SAMPLES = 20.0, 800  # of the lowest cut-off that is judged, a log holds so many; samples that judge
-_GOOD, _MOST, _HOPELESS = 0.02, 0.2, 30.0  # of the least squares: more in any case, more by chance, and no use
-_LEFT_OUT = ("load", *ALIASES["ripple"])  # of what judges cut-offs: no loads are known, and waves ask for the highest
-_BY_TORQUES = "parameters predict held-out torques best"
-_UPPER = 40.0  # Hz: slow motions are judged up to here
-_MOVES = 0.01  # of a joint's largest speed: below, the sign of its friction is that of noise
 
 
 @dataclass(frozen=True)
@@ -75,7 +99,10 @@ class Settings:
         return max(1, int(rate / (10 * self.cutoff) + _ROUNDING))
 
     def margin(self, rate: float) -> int:
-        """Return the samples at either end that the filter's start spoils: one period of the cut-off."""
+        """Return the samples at either end that the filter's start spoils.
+
+        One period of the cut-off.
+        """
         return max(8, math.ceil(rate / self.cutoff - _ROUNDING))
 
 
@@ -126,7 +153,11 @@ def even_stretches(run: Recording, wish: Settings, notices: list[Notice]) -> lis
             made += _bridged(_resampled(piece, rate), rate, notices)
         else:
             length = float(piece.t[-1] - piece.t[0])
-            made += _bridged(piece, (len(piece) - 1) / length if len(piece) > 2 and length > 0 else 1 / step, notices)
+            made += _bridged(
+                piece,
+                (len(piece) - 1) / length if len(piece) > 2 and length > 0 else 1 / step,
+                notices,
+            )
     return made
 
 
@@ -136,17 +167,29 @@ def _without_copies(run: Recording, notices: list[Notice]) -> Recording:
     copies = at[np.all(run.q[at] - run.q[at - 1] == 0, axis=1)]
     if not len(copies):
         return run
-    notices.append(COPIES(f"{len(copies)} samples repeat the one before and are left out", count=len(copies)))
-    return each_array(run, lambda array: np.delete(array, copies, axis=0), t=np.delete(run.t, copies))
+    notices.append(
+        COPIES(f"{len(copies)} samples repeat the one before and are left out", count=len(copies))
+    )
+    return each_array(
+        run, lambda array: np.delete(array, copies, axis=0), t=np.delete(run.t, copies)
+    )
 
 
 def _segment(run: Recording, rate: float) -> Segment:
-    return Segment(run.t, rate, run.q, run.dq, run.tau, np.zeros(len(run), dtype=bool), run.telemetry)
+    return Segment(
+        run.t, rate, run.q, run.dq, run.tau, np.zeros(len(run), dtype=bool), run.telemetry
+    )
 
 
 def _bridged(run: Recording, rate: float, notices: list[Notice]) -> list[Segment]:
-    """Return the stretches between long holes of values that are no numbers; short holes are filled by lines."""
-    looked = (np.isfinite(values.sum()) or np.isfinite(values).all(axis=1) for values in _measured(run).values())
+    """Return the stretches between long holes of values that are no numbers.
+
+    Short holes are filled by lines.
+    """
+    looked = (
+        np.isfinite(values.sum()) or np.isfinite(values).all(axis=1)
+        for values in _measured(run).values()
+    )
     whole = np.all(np.broadcast_arrays(*looked), axis=0)  # a sum is quick
     if whole.all():
         return [_segment(run, rate)]
@@ -155,31 +198,43 @@ def _bridged(run: Recording, rate: float, notices: list[Notice]) -> list[Segment
         return []
     edges = np.flatnonzero(np.diff(np.concatenate([[True], whole, [True]])))
     holes = list(zip(edges[::2].tolist(), edges[1::2].tolist()))
-    long = [(low, high) for low, high in holes if high - low > _HOLE or low == 0 or high == len(whole)]
+    long = [
+        (low, high) for low, high in holes if high - low > _HOLE or low == 0 or high == len(whole)
+    ]
     short = len(holes) - len(long)
     if short:
         text = f"{short} holes of up to {_HOLE} samples that are no numbers are bridged by lines"
         notices.append(HOLES_BRIDGED(text, count=short))
     if long:
-        text = f"{len(long)} holes of values that are no numbers cut the run; nothing is filtered across them"
+        text = (
+            f"{len(long)} holes of values that are no numbers cut the run; nothing is filtered "
+            "across them"
+        )
         notices.append(HOLES(text, count=len(long)))
     bounds = [0, *(edge for hole in long for edge in hole), len(whole)]
     made = []
     for low, high in zip(bounds[::2], bounds[1::2]):
         if low < high:
             part = run[low:high]
-            filled = {name: _on_lines(values, np.isfinite(values)) for name, values in _measured(part).items()}
+            filled = {
+                name: _on_lines(values, np.isfinite(values))
+                for name, values in _measured(part).items()
+            }
             made.append(replace(_segment(part, rate), bridged=~whole[low:high], **filled))
     return made
 
 
 def _measured(part: Recording | Segment) -> dict[str, Any]:
     """Return those of q, dq and tau that there are."""
-    return {name: getattr(part, name) for name in ("q", "dq", "tau") if getattr(part, name) is not None}
+    return {
+        name: getattr(part, name) for name in ("q", "dq", "tau") if getattr(part, name) is not None
+    }
 
 
 def _on_lines(values: Array, good: NDArray[np.bool_]) -> Any:
-    """Return the values (N, n) with those that are not good replaced by the line between their neighbours."""
+    """Return the values (N, n) with those that are not good replaced by the line between their
+    neighbours.
+    """
     made, rows = values.copy(), np.arange(len(values))
     for joint in np.flatnonzero(~good.all(axis=0)):
         here = good[:, joint]
@@ -202,21 +257,31 @@ def _resampled(run: Recording, rate: float) -> Recording:
         made = np.column_stack([np.interp(t, run.t, column) for column in flat.T])
         return made.reshape(len(t), *values.shape[1:])
 
-    made: dict[str, Any] = {"tau": None} | {name: lines(values) for name, values in _measured(run).items()}
+    made: dict[str, Any] = {"tau": None} | {
+        name: lines(values) for name, values in _measured(run).items()
+    }
     made["q"] = CubicSpline(run.t, run.q)(t)
     telemetry = {name: lines(values) for name, values in run.telemetry.items()}
     return Recording(t, **made, joint_names=run.joint_names, telemetry=telemetry)
 
 
 def averaged(part: Segment, period: float, notices: list[Notice]) -> Segment:
-    """Return one period, the mean of all whole ones; where there are three or more the first is left to settle."""
+    """Return one period, the mean of all whole ones.
+
+    Where there are three or more the first is left to settle.
+    """
     samples = period * part.rate
     size = round(samples)
     if size < 20 or abs(samples - size) > 0.02:
-        raise ShapeError(f"period: {period:.6g} s is {samples:.4f} samples; a whole number from 20 is needed")
+        raise ShapeError(
+            f"period: {period:.6g} s is {samples:.4f} samples; a whole number from 20 is needed"
+        )
     count = len(part.q) // size
     if count < 2:
-        raise ShapeError(f"period: {period:.6g} s; the run holds {len(part.q) / samples:.2f} periods, 2 are needed")
+        raise ShapeError(
+            f"period: {period:.6g} s; the run holds {len(part.q) / samples:.2f} periods, 2 are "
+            "needed"
+        )
     first = 1 if count > 2 else 0
     rows = slice(first * size, count * size)
 
@@ -227,105 +292,68 @@ def averaged(part: Segment, period: float, notices: list[Notice]) -> Segment:
     mean = {name: values.mean(axis=0) for name, values in folded.items()}
     spread = np.sqrt(np.mean((folded["q"] - mean["q"]) ** 2, axis=(0, 1)))
     if np.any(spread > 0.05 * np.ptp(mean["q"], axis=0).max()):
-        raise ShapeError(f"period: the motion does not repeat every {period:.6g} s (spread {spread.max():.3g})")
-    text = f"{count - first} periods of {period:.6g} s are averaged" + ("; the first is left out" * first)
+        raise ShapeError(
+            f"period: the motion does not repeat every {period:.6g} s (spread {spread.max():.3g})"
+        )
+    text = f"{count - first} periods of {period:.6g} s are averaged" + (
+        "; the first is left out" * first
+    )
     notices.append(AVERAGED(text, count=count - first, period=period))
     spread_of_tau = folded["tau"].std(axis=0, ddof=1) if "tau" in folded else None
     bridged = np.asarray(fold(part.bridged).any(axis=0))
     t = part.t[first * size : (first + 1) * size]
-    return replace(part, **mean, t=t, bridged=bridged, telemetry={}, periodic=True, tau_std=spread_of_tau)
+    return replace(
+        part, **mean, t=t, bridged=bridged, telemetry={}, periodic=True, tau_std=spread_of_tau
+    )
 
 
 def settled(
-    parts: Sequence[Segment], wish: Settings, notices: list[Notice], robot: Robot | None = None
+    parts: Sequence[Segment], wish: Settings, notices: list[Notice]
 ) -> tuple[Settings, Band]:
-    """Return the settings with a cut-off, chosen from the segments where none is given.
-
-    Spectra of the positions choose it, and torques where the robot is known, whose joints the columns are.
+    """Return the settings with a cut-off, the default where none is given, and the bands of the
+    positions.
     """
-    band = choose_cutoff([part.q for part in parts], [part.rate for part in parts])
+    band = position_bands([part.q for part in parts], [part.rate for part in parts])
     slowest = min(part.rate for part in parts)
-    if wish.cutoff:
-        if wish.cutoff >= 0.49 * slowest:
-            raise ShapeError(f"cutoff: {wish.cutoff:.4g} Hz is not below half the sample rate, {slowest:.6g} Hz")
-        given = not isinstance(wish.cutoff, FitCutoff)
-        whose = "as given" if given else "as for the fit"
-        text = f"low-pass at {wish.cutoff:.4g} Hz, {whose} (order {wish.order}, zero phase)"
-        notices.append(CUTOFF(text, cutoff=float(wish.cutoff), given=given, order=wish.order))
-        return wish, band
-    band = band if robot is None else _judged(robot, parts, band, wish)
+    if wish.cutoff >= 0.49 * slowest:
+        raise ShapeError(
+            f"cutoff: {wish.cutoff:.4g} Hz is not below half the sample rate, {slowest:.6g} Hz"
+        )
+    cutoff = wish.cutoff or min(_quiet_cutoff(parts), MAX_CUTOFF_SHARE * slowest)
+    given = bool(wish.cutoff) and not isinstance(wish.cutoff, FitCutoff)
+    whose = "as given" if given else "as for the fit" if wish.cutoff else "the default"
+    if not wish.cutoff and cutoff < DEFAULT_CUTOFF_HZ:
+        whose = "lower than the default because positions are noisy"
     text = (
-        f"low-pass at {band.cutoff:.4g} Hz: {band.reason} (motion up to {band.motion:.3g} Hz; order {wish.order}, "
-        "zero phase; cutoff=... changes it)"
+        f"low-pass at {cutoff:.4g} Hz, {whose} (motion up to {band.motion:.3g} Hz; "
+        f"order {wish.order}, zero phase)"
     )
-    data = {"cutoff": band.cutoff, "given": False, "order": wish.order}
-    notices.append(CUTOFF(text, **data, reason=band.reason, motion=band.motion))
-    return replace(wish, cutoff=band.cutoff), band
+    data = {"cutoff": float(cutoff), "given": given, "order": wish.order, "motion": band.motion}
+    notices.append(CUTOFF(text, **data))
+    advised = min(ADVISED_BANDS * band.core, MAX_CUTOFF_SHARE * slowest)
+    if not wish.cutoff and MIN_BANDS * band.core > cutoff and advised > cutoff:
+        text = f"the joints move up to {band.core:.2g} Hz, the low-pass has {cutoff:.3g} Hz"
+        notices.append(FAST_MOTION(text, cutoff=advised, motion=band.core))
+    return replace(wish, cutoff=cutoff), band
 
 
-def _judged(robot: Robot, parts: Sequence[Segment], band: Band, settings: Settings) -> Band:
-    """Return the band with a cut-off that torques confirm; as it is where spectra settle it, or torques say nothing.
-
-    Spectra of positions say where motion sinks into noise, not what noise does to torques, nor whether what looks like
-    fast motion is motion. So where noise bounds the cut-off, or motion seems faster than most arms move, cut-offs are
-    tried on the log itself. Too high, and noisy accelerations spoil the parameters; too low, and friction loses its
-    edges: parameters of the best one predict held-out torques best. Of those worse by chance alone the one nearest to
-    the spectra's is taken, so that logs of one robot have cut-offs alike; of those as good, where motion seems fast.
-    """
-    band_or_least, highest = max(6.0 * band.motion, 20.0), 0.35 * min(part.rate for part in parts)
-    settled = band.motion <= _FAST and band.cutoff >= 0.99 * min(band_or_least, highest)
-    if not band.motion or settled or robot.implicit_loops or robot.formulas:
-        return band
-    longest = max(len(part.q) / part.rate for part in parts)
-    parts = [part for part in parts if part.tau is not None and 4 * len(part.q) / part.rate >= longest]
-    upper = min(max(band_or_least, _UPPER), highest)
-    tried = sorted({cutoff for cutoff in (*_GRID, band.cutoff) if _PERIODS / longest < cutoff < 1.01 * upper})
-    if len(tried) < 2 or not parts or not len(squares := _squares(robot, parts, tried, settings)):
-        return band
-    worse = squares - (best := squares[np.argmin(squares.mean(axis=1))])
-    most, chance = _MOST if band.motion <= _FAST else _GOOD, worse.std(axis=1, ddof=1) / math.sqrt(len(best))
-    good = worse.mean(axis=1) <= np.clip(chance, _GOOD * best.mean(), most * best.mean())
-    nearest = min(np.array(tried)[: len(good)][good].tolist(), key=lambda one: abs(math.log(one / band.cutoff)))
-    return band if nearest == band.cutoff else replace(band, cutoff=nearest, reason=_BY_TORQUES)
-
-
-@single_thread()
-def _squares(robot: Robot, parts: Sequence[Segment], tried: Sequence[float], settings: Settings) -> Array:
-    """Return what parameters under each cut-off leave of torques (tried, blocks), as far as worth trying; or nothing.
-
-    Torques that are predicted passed the highest cut-off, and the motion that they are predicted from the one under
-    which it explains them best: cut-offs differ by their parameters alone, not by the noise of what is predicted.
-    """
-    known = robot.with_joints(lambda joint: replace(joint, drive=joint.drive.without(*_LEFT_OUT)))
-    model = known if any(joint.drive.friction for joint in known.joints) else robot.with_drives(True, PLAIN)
-    base, every = base_parameters(model), max(1, sum(len(part.q) for part in parts) // _SAMPLES)
-    # without the ends that the lowest of them spoils
-    kept = [slice(end := math.ceil(part.rate / tried[0]), len(part.q) - end, every) for part in parts]
-    runs = [len(range(len(part.q))[rows]) for part, rows in zip(parts, kept)]
-
-    def prepared(cutoff: float) -> tuple[Array, Array]:
-        made = [process(part, replace(settings, cutoff=cutoff), rows) for part, rows in zip(parts, kept)]
-        q, dq, ddq, tau = (np.concatenate([one[name] for one in made]) for name in ("q", "dq", "ddq", "tau"))
-        moves = np.abs(dq) > _MOVES * np.abs(dq).max(axis=0, initial=0.0)
-        return base_regressor(model, q, np.where(moves, dq, 0.0), ddq, base=base), tau
-
-    tau = prepared(tried[-1])[1]
-    size = np.sqrt(np.mean(tau**2, axis=0)) if len(tau) else np.zeros(robot.n)
-    if len(tau) * robot.n < 4 * base.rank or not np.all(np.isfinite(tau)) or not size.any():
-        return np.zeros((0, 0))
-    size, found, left = np.where(size > 0, size, 1.0), list[tuple[Array, Array]](), list[Array]()
-    for cutoff in tried:
-        found.append(prepared(cutoff))
-        left.append(unexplained((found[-1][0], tau), (found[-1][0], tau), size, runs).mean(axis=0))
-        if np.mean(left[-1]) > _HOPELESS * min(np.mean(one) for one in left):
-            break
-    noise = size * np.sqrt(np.maximum(np.min(left, axis=0), 1e-18))
-    best = int(np.argmin([np.mean((size / noise) ** 2 * one) for one in left]))
-    return np.stack([unexplained(one, (found[best][0], tau), noise, runs).mean(axis=1) for one in found])
+def _quiet_cutoff(parts: Sequence[Segment]) -> float:
+    """Return the default cut-off, Hz, lower by factors of √2 as long as accelerations are noisy."""
+    longest = max(len(part.q) for part in parts)
+    long = [part for part in parts if 4 * len(part.q) >= longest]  # short pieces show their ends
+    cutoff = DEFAULT_CUTOFF_HZ
+    while cutoff > 1.01 * MIN_CUTOFF_HZ:
+        noise = np.concatenate([acceleration_noise(part.q, part.rate, cutoff) for part in long])
+        if not len(noise) or not np.median(noise) > MAX_NOISE:
+            return cutoff
+        cutoff /= math.sqrt(2.0)
+    return MIN_CUTOFF_HZ
 
 
 def process(part: Segment, settings: Settings, rows: slice = slice(None)) -> dict[str, Array]:
-    """Return t, q, dq, ddq, tau, tau_raw and the marks of bridged samples, of the wanted rows of the segment."""
+    """Return t, q, dq, ddq, tau, tau_raw and the marks of bridged samples, of the wanted rows of
+    the segment.
+    """
     q, marked = _clean(part.q, settings)
     marked |= part.bridged
     filtered = lowpass(q, part.rate, settings.cutoff, settings.order, part.periodic)
@@ -347,13 +375,23 @@ def process(part: Segment, settings: Settings, rows: slice = slice(None)) -> dic
     if part.tau_std is not None:
         made["tau_std"] = part.tau_std[rows]
     made["outlier"] = marked[rows].astype(float)
-    kept = {name: values[rows] for name, values in part.telemetry.items() if name not in made or name == "tau_raw"}
+    kept = {
+        name: values[rows]
+        for name, values in part.telemetry.items()
+        if name not in made or name == "tau_raw"
+    }
     return made | kept
 
 
 def _clean(values: Array, settings: Settings) -> tuple[Array, NDArray[np.bool_]]:
-    """Return the values with spikes replaced by the line between their neighbours, and where they were (N,)."""
-    found = spikes(values, settings.outliers) if settings.outliers else np.zeros(values.shape, dtype=bool)
+    """Return the values with spikes replaced by the line between their neighbours, and where they
+    were (N,).
+    """
+    found = (
+        spikes(values, settings.outliers)
+        if settings.outliers
+        else np.zeros(values.shape, dtype=bool)
+    )
     return _on_lines(values, ~found) if found.any() else values, np.asarray(found.any(axis=1))
 
 
@@ -364,7 +402,9 @@ def recording_of(arrays: Mapping[str, Array], joint_names: Sequence[str], **more
     return Recording(**signals, joint_names=joint_names, telemetry=rest, prepared=True, **more)
 
 
-def facts(settings: Settings, band: Band, parts: Sequence[Segment], used: int, logged: float) -> dict[str, object]:
+def facts(
+    settings: Settings, band: Band, parts: Sequence[Segment], used: int, logged: float
+) -> dict[str, object]:
     """Return what was done, as numbers; `logged` is the rate of the log, samples per second."""
     return {
         "cutoff": float(settings.cutoff),
@@ -381,15 +421,22 @@ def facts(settings: Settings, band: Band, parts: Sequence[Segment], used: int, l
     }
 
 
-def late(arrays: Mapping[str, Array], delay: float, periodic: bool = False) -> tuple[dict[str, Array], int, int]:
-    """Return what was prepared of a run with its torques moved back by a delay, s, and between which samples they are.
+def late(
+    arrays: Mapping[str, Array], delay: float, periodic: bool = False
+) -> tuple[dict[str, Array], int, int]:
+    """Return what was prepared of a run with its torques moved back by a delay, s, and between
+    which samples they are.
 
-    Filtered torques are smooth between samples. What a measured torque differs from them by is noise, which is not
-    interpolated: that would make it smaller, and the model look better.
+    Filtered torques are smooth between samples. What a measured torque differs from them by is
+    noise, which is not interpolated: that would make it smaller, and the model look better.
     """
     from scipy.interpolate import CubicSpline  # rarely needed, and slow to import
 
     t, tau = arrays["t"], arrays["tau"]
+    if not np.all(np.diff(t) > 0):
+        raise DescriptionError(
+            "a delay cannot be removed: samples have equal times (the time column lacks digits)"
+        )
     noise = arrays.get("tau_raw", tau) - tau
     if periodic:
         step = (t[-1] - t[0]) / (len(t) - 1)
@@ -397,7 +444,12 @@ def late(arrays: Mapping[str, Array], delay: float, periodic: bool = False) -> t
         moved = CubicSpline(t[0] + step * np.arange(-len(t), 2 * len(t)), long)(t + delay)
         shift = round(delay / step)
         made = {**arrays, "tau": moved}
-        return made | ({"tau_raw": moved + np.roll(noise, -shift, axis=0)} if "tau_raw" in arrays else {}), 0, len(t)
+        return (
+            made
+            | ({"tau_raw": moved + np.roll(noise, -shift, axis=0)} if "tau_raw" in arrays else {}),
+            0,
+            len(t),
+        )
     inside = np.flatnonzero((t + delay >= t[0]) & (t + delay <= t[-1]))
     if not len(inside):
         return dict(arrays), 0, 0
@@ -406,13 +458,18 @@ def late(arrays: Mapping[str, Array], delay: float, periodic: bool = False) -> t
     moved[begin:end] = CubicSpline(t, tau)(t[begin:end] + delay)
     made = {**arrays, "tau": moved}
     if "tau_raw" in arrays:
-        near = np.clip(np.searchsorted(t, t + delay - 0.5 * float(np.median(np.diff(t)))), 0, len(t) - 1)
+        near = np.clip(
+            np.searchsorted(t, t + delay - 0.5 * float(np.median(np.diff(t)))), 0, len(t) - 1
+        )
         made["tau_raw"] = moved + noise[near]
     return made, begin, end
 
 
 def moved_torques(data: Recording, delay: float) -> Recording:
-    """Return a prepared recording with its torques moved back by a delay, s; ends without a torque are left out."""
+    """Return a prepared recording with its torques moved back by a delay, s.
+
+    Ends without a torque are left out.
+    """
     runs = []
     for run in data.runs:
         arrays = {"t": run.t, "tau": np.asarray(run.tau)}
@@ -420,6 +477,8 @@ def moved_torques(data: Recording, delay: float) -> Recording:
         made, begin, end = late(arrays, delay)
         more = {name: made[name] for name in ("tau_raw",) if name in made}
         if end - begin >= SHORTEST:
-            runs.append(replace(run, tau=made["tau"], telemetry={**run.telemetry, **more})[begin:end])
+            runs.append(
+                replace(run, tau=made["tau"], telemetry={**run.telemetry, **more})[begin:end]
+            )
     whole = runs[0] if len(runs) == 1 else concatenate(runs) if runs else data[:0]
     return replace(whole, info={**data.info, "delay": delay}, notices=data.notices)

@@ -1,10 +1,12 @@
-"""Signals: zero-phase low-pass, power spectrum, derivatives, cut-off, spikes, standstill. Arrays in, arrays out.
+"""Signals: zero-phase low-pass, power spectrum, derivatives, spikes, standstill.
 
-The low-pass gives what scipy.signal.sosfiltfilt gives and the spectrum what scipy.signal.welch gives, to rounding. They
-are our own because large logs need it (`benchmarks/filters.py`, seven joints at 1 kHz, processor time): an hour is
-filtered in 0.2 s where SciPy takes 1.1 s, its spectrum takes 1.1 s where SciPy takes 3.2 s, and importing scipy.signal
-takes 0.7 s, half of what a first identification may take. A recursive filter waits for its own result at every sample,
-so one column at a time leaves a processor mostly idle; here all columns pass side by side in vector registers.
+Arrays in, arrays out. The low-pass gives what scipy.signal.sosfiltfilt gives and the spectrum what
+scipy.signal.welch gives, to rounding. They are our own because large logs need it
+(`benchmarks/filters.py`, seven joints at 1 kHz, processor time): an hour is filtered in 0.2 s where
+SciPy takes 1.1 s, its spectrum takes 1.1 s where SciPy takes 3.2 s, and importing scipy.signal
+takes 0.7 s, half of what a first identification may take. A recursive filter waits for its own
+result at every sample, so one column at a time leaves a processor mostly idle; here all columns
+pass side by side in vector registers.
 """
 
 from __future__ import annotations
@@ -22,20 +24,17 @@ from minidyn.arrays import Array
 from minidyn.errors import ShapeError
 from minidyn.graph.targets.native import host as ir
 
-_PASS = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
+_PASS = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p
+)
 _FIRST = np.array([1 / 280, -4 / 105, 1 / 5, -4 / 5, 0.0, 4 / 5, -1 / 5, 4 / 105, -1 / 280])
 _SECOND = np.array([-1 / 560, 8 / 315, -1 / 5, 8 / 5, -205 / 72, 8 / 5, -1 / 5, 8 / 315, -1 / 560])
 _CHUNK = 2048  # samples
 _GRID = 4096  # frequencies at which a response is summed
-_TIMES_BAND = 6.0  # the cut-off is so many times the band of the motion: nothing of the motion is bent (1e-6)
 _SHARE = 0.999  # the band holds this share of the power of the speeds
-_LEAST = 20.0  # Hz: friction that turns makes torques faster than a slow motion
-_LEAST_NOISY = 5.0  # Hz: the same, where noise asks for less
-_NOISE_SHARE = 0.0025  # of the acceleration: noise that does no harm
+_CORE_SHARE = 0.99  # the same of its core: a little noise or vibration does not widen that
+_MOVING = 0.05  # of the largest speed: slower joints do not count
 _SHORT = 0.25  # of the longest run: shorter ones do not count
-_HIGHEST = 0.35  # of the sample rate: above, the derivative's stencils are no longer exact
-_BLOCKS = 6  # of time, each held out once
-_OPEN = 1e-9  # of the largest eigenvalue: combinations that the motion does not show
 
 
 class FitCutoff(float):
@@ -44,28 +43,41 @@ class FitCutoff(float):
 
 @dataclass(frozen=True)
 class Band:
-    """What the spectra of the positions say: of the moving joints the largest `motion` and the median `noise`."""
+    """What the spectra of the positions say.
 
-    cutoff: float  # suggested, Hz
+    Of the moving joints the largest `motion` and `core`, and the median `noise`.
+    """
+
     motion: float  # frequency below which 99.9 % of the power of the speeds lies, Hz
-    noise: float  # frequency at which the positions sink into their noise floor, Hz; infinite where they do not
+    core: float  # the same of 99 %
+    # frequency at which the positions sink into their noise floor, Hz; infinite where they do not
+    noise: float
     floor: Array  # white noise of the positions (n,), standard deviation, rad or m
-    reason: str  # which of the bounds set the cut-off
 
 
-_LOWEST_ORDER, _FEWEST_WAVES = 10.0, 3  # waves over 2 pi, fewer are no gear's; and that positions must hold
-_CONTRAST = 25.0  # of slow noise, the largest of some hundred waves is up to twenty times the median
+_LOWEST_ORDER, _FEWEST_WAVES = (
+    10.0,
+    3,
+)  # waves over 2 pi, fewer are no gear's; and that positions must hold
+_CONTRAST = (
+    25.0  # of slow noise, the largest of some hundred waves is up to twenty times the median
+)
 _LEAST_SHARE = 0.02  # of the squares
+_MOST_WAVES = 1e6  # times 2 pi: positions that reach further are not in radians or metres
 
 
-def lowpass(values: Array, rate: float, cutoff: float, order: int = 4, periodic: bool = False) -> Array:
-    """Return a signal (N, ...) filtered forwards and backwards with a Butterworth low-pass: no delay.
+def lowpass(
+    values: Array, rate: float, cutoff: float, order: int = 4, periodic: bool = False
+) -> Array:
+    """Return a signal (N, ...) filtered forwards and backwards with a Butterworth low-pass.
 
-    The two passes, each of `order`, together halve the amplitude at `cutoff`, Hz. `periodic`: the samples are one
-    period, the ends meet.
+    No delay. The two passes, each of `order`, together halve the amplitude at `cutoff`, Hz.
+    `periodic`: the samples are one period, the ends meet.
     """
     sections, states = butterworth(order, float(cutoff), float(rate))
-    pad = math.ceil(3 * rate / cutoff - 1e-6)  # a rate computed from times is a whole number but for rounding
+    pad = math.ceil(
+        3 * rate / cutoff - 1e-6
+    )  # a rate computed from times is a whole number but for rounding
     columns = values.reshape(len(values), -1)
     if periodic:
         copies = math.ceil(pad / len(values))
@@ -77,10 +89,11 @@ def lowpass(values: Array, rate: float, cutoff: float, order: int = 4, periodic:
 
 
 def power_spectrum(values: Array, rate: float, size: int) -> tuple[Array, Array]:
-    """Return frequencies (K,), Hz, and the one-sided power density (K, n), unit² / Hz, of signals without their drift.
+    """Return frequencies (K,), Hz, and the one-sided power density (K, n), unit² / Hz, of signals
+    without their drift.
 
-    A straight line is taken out of each signal (N, n). Stretches of `size` samples (at most N) that overlap by half,
-    each less its mean and under a Hann window, are averaged (Welch 1967).
+    A straight line is taken out of each signal (N, n). Stretches of `size` samples (at most N) that
+    overlap by half, each less its mean and under a Hann window, are averaged (Welch 1967).
     """
     count = len(values)
     steps = np.arange(count) - (count - 1) / 2
@@ -100,7 +113,8 @@ def power_spectrum(values: Array, rate: float, size: int) -> tuple[Array, Array]
 
 
 def position_spectrum(position: Array, values: Array, highest: float) -> tuple[Array, Array]:
-    """Return orders (K,) up to a highest one, and which share of the squares of values (N,) a wave of each explains.
+    """Return orders (K,) up to a highest one, and which share of the squares of values (N,) a wave
+    of each explains.
 
     A wave of order N is one of cos(N p + phase) over the positions p (N,), which need not be even.
     """
@@ -115,11 +129,14 @@ def position_spectrum(position: Array, values: Array, highest: float) -> tuple[A
 
 
 def standing_wave(position: Array, values: Array, highest: float) -> float:
-    """Return the order of the wave over positions (N,) that stands out most among others of values (N,); 0: none does.
+    """Return the order of the wave over positions (N,) that stands out most among others of values
+    (N,); 0: none does.
 
-    It is compared with the median wave of its octave and the next ones: noise has waves of all orders alike.
+    It is compared with the median wave of its octave and the next ones: noise has waves of all
+    orders alike.
     """
-    if not (span := float(np.ptp(position))) > 0.0:
+    span = float(np.ptp(position))
+    if not 0.0 < span * highest < _MOST_WAVES:
         return 0.0
     orders, share = position_spectrum(position, values, highest)
     lowest = max(_LOWEST_ORDER, 2 * np.pi * _FEWEST_WAVES / span)
@@ -127,7 +144,9 @@ def standing_wave(position: Array, values: Array, highest: float) -> float:
     contrast = np.zeros(len(orders))
     for number in range(int(octave.max(initial=-1)) + 1):
         own, around = octave == number, (octave >= 0) & (np.abs(octave - number) <= 1)
-        contrast[own] = share[own] / max(float(np.median(share[around])), 1e-300) * (share[own] > _LEAST_SHARE)
+        contrast[own] = (
+            share[own] / max(float(np.median(share[around])), 1e-300) * (share[own] > _LEAST_SHARE)
+        )
     if not contrast.max(initial=0.0) > _CONTRAST:
         return 0.0
     best = int(np.argmax(contrast))
@@ -136,17 +155,22 @@ def standing_wave(position: Array, values: Array, highest: float) -> float:
         if contrast[near].max(initial=0.0) > _CONTRAST:
             best = int(near[np.argmax(contrast[near])])
             break
-    left, peak, right = np.log(np.maximum(share[np.clip([best - 1, best, best + 1], 0, len(share) - 1)], 1e-300))
+    left, peak, right = np.log(
+        np.maximum(share[np.clip([best - 1, best, best + 1], 0, len(share) - 1)], 1e-300)
+    )
     bend = left - 2 * peak + right
     return float(orders[best] + (orders[1] * 0.5 * (left - right) / bend if bend < 0 else 0.0))
 
 
-def derivatives(values: Array, step: float, periodic: bool = False, rows: slice = slice(None)) -> tuple[Array, Array]:
+def derivatives(
+    values: Array, step: float, periodic: bool = False, rows: slice = slice(None)
+) -> tuple[Array, Array]:
     """Return the first and second derivative (N, ...) by central differences of eighth order.
 
-    Up to a quarter of the sample rate the first is exact to 3 %, up to a tenth to 3e-5; plain differences lose 6 %
-    there. The four samples at either end see a mirrored signal and are to be trimmed, unless they are one period whose
-    ends meet. `rows` are the samples that are wanted, `step` s apart.
+    Up to a quarter of the sample rate the first is exact to 3 %, up to a tenth to 3e-5; plain
+    differences lose 6 % there. The four samples at either end see a mirrored signal and are to be
+    trimmed, unless they are one period whose ends meet. `rows` are the samples that are wanted,
+    `step` s apart.
     """
     if periodic:
         ends = np.concatenate([values[-4:], values, values[:4]])
@@ -167,78 +191,80 @@ def derivatives(values: Array, step: float, periodic: bool = False, rows: slice 
 
 
 def noise_gain(rate: float, cutoff: float, order: int) -> Array:
-    """Return what white noise of positions becomes: the covariance (3, 3) of q, dq and ddq for a variance of one.
+    """Return what white noise of positions becomes.
 
-    For positions that pass `lowpass` and then `derivatives`. Speeds are independent of the other two, at one instant.
+    The covariance (3, 3) of q, dq and ddq for a variance of one. For positions that pass `lowpass`
+    and then `derivatives`. Speeds are independent of the other two, at one instant.
     """
     sections, _ = butterworth(order, float(cutoff), float(rate))
     angle = np.pi * (np.arange(_GRID) + 0.5) / _GRID
     powers = np.exp(-1j * np.outer([0, 1, 2], angle))
-    kept = np.prod(np.abs((sections[:, :3] @ powers) / (sections[:, 3:] @ powers)) ** 2, axis=0)  # of both passes
+    kept = np.prod(
+        np.abs((sections[:, :3] @ powers) / (sections[:, 3:] @ powers)) ** 2, axis=0
+    )  # of both passes
     steps = np.arange(-4, 5)
-    first, second = _FIRST @ np.sin(np.outer(steps, angle)) * rate, _SECOND @ np.cos(np.outer(steps, angle)) * rate**2
+    first, second = (
+        _FIRST @ np.sin(np.outer(steps, angle)) * rate,
+        _SECOND @ np.cos(np.outer(steps, angle)) * rate**2,
+    )
     C = np.diag([np.mean(kept**2), np.mean((kept * first) ** 2), np.mean((kept * second) ** 2)])
     C[0, 2] = C[2, 0] = np.mean(kept**2 * second)
     return C
 
 
-def choose_cutoff(runs: Sequence[Array], rates: Sequence[float]) -> Band:
-    """Return the cut-off the positions (N, n) of the runs call for.
-
-    Six times the band of the motion, and at least 20 Hz, leaves the motion as it is. Where the positions sink into
-    their noise before that, the cut-off is there: that frequency makes the error of the acceleration least, since below
-    it motion outweighs noise and above it noise outweighs motion; or higher, up to where noise is 0.25 % of the
-    acceleration, since friction makes torques that are faster than the motion. It is never under twice the band or
-    5 Hz, nor over 0.35 of the sample rate.
-    """
-    motion, sinking, bearable, floors, slowest = 0.0, [math.inf], [math.inf], [], math.inf
+def position_bands(runs: Sequence[Array], rates: Sequence[float]) -> Band:
+    """Return where the positions (N, n) of runs hold motion, where noise, and how much."""
+    bands, sinking, floors = np.zeros(2), [math.inf], []
     longest = max(len(q) / rate for q, rate in zip(runs, rates))
     for q, rate in zip(runs, rates):
         if len(q) / rate < _SHORT * longest:
             continue  # a short piece shows its ends
-        slowest = min(slowest, rate)
-        size = min(len(q), 1 << math.ceil(math.log2(max(8 * rate, 64))))
+        size = _stretch(len(q), 8 * rate)
         f, power = power_spectrum(q, rate, size)
         floor = np.median(power[f > 0.25 * rate], axis=0)
         averaged = 1 + (len(q) - size) // (size - size // 2)
-        floors.append(np.sqrt(floor * rate / 2 / (1 - 1 / (3 * averaged))))  # a median of squares is below their mean
+        floors.append(
+            np.sqrt(floor * rate / 2 / (1 - 1 / (3 * averaged)))
+        )  # a median of squares is below their mean
         speed = np.sqrt(np.sum((f[:, None] ** 2) * np.maximum(power - 2 * floor, 0), axis=0))
-        for joint in np.flatnonzero(speed > 0.05 * speed.max()):
+        for joint in np.flatnonzero(speed > _MOVING * speed.max()):
             ends = _sinks(power[:, joint], float(floor[joint]))
             inside = slice(0, ends)
             share = np.cumsum(f[inside] ** 2 * np.maximum(power[inside, joint] - floor[joint], 0))
             if share[-1] > 0:
-                motion = max(motion, float(f[int(np.searchsorted(share, _SHARE * share[-1]))]))
+                parts = np.array([_SHARE, _CORE_SHARE]) * share[-1]
+                bands = np.maximum(bands, f[np.searchsorted(share, parts)])
                 sinking.append(float(f[ends]) if ends < len(f) else math.inf)
-                above = float(np.sum(f[inside] ** 4 * (power[inside, joint] - floor[joint])))
-                acceleration = math.sqrt(max(above, 0.0) * f[1])
-                bearable.append(_bearable(acceleration, float(floor[joint])))
-    highest = _HIGHEST * slowest
-    floor_all = np.max(floors, axis=0)
-    if motion == 0:
-        return Band(highest, 0.0, 0.0, floor_all, "nothing moves")
-    noise = float(np.median(sinking[1:]))
-    wish, reason = _TIMES_BAND * motion, "six times the band of the motion"
-    if wish < _LEAST:
-        wish, reason = _LEAST, "the least for slow motions"
-    quiet = float(np.median(bearable[1:]))
-    if noise < wish:
-        reason = reason if quiet > wish else "where positions sink into noise"
-        if noise < quiet < wish:
-            reason = "so that noise is 0.25 % of the accelerations"
-        wish = max(noise, min(wish, quiet))
-    if wish < max(2 * motion, _LEAST_NOISY):
-        wish = max(2 * motion, _LEAST_NOISY)
-        reason = "twice the band of the motion" if wish > _LEAST_NOISY else "the least where positions are noisy"
-    if wish > highest:
-        wish, reason = highest, "0.35 of the sample rate"
-    return Band(wish, motion, noise, floor_all, reason)
+    motion, core = bands.tolist()
+    noise = float(np.median(sinking[1:])) if motion else 0.0
+    return Band(motion, core, noise, np.max(floors, axis=0))
 
 
-def _bearable(acceleration: float, floor: float) -> float:
-    """Return the cut-off, Hz, up to which white noise of density `floor` adds its share to an acceleration / (2π)²."""
-    # the noise of the second derivative below f has the variance floor ∫ f⁴ df = floor f⁵ / 5
-    return float((5 * (_NOISE_SHARE * acceleration) ** 2 / floor) ** 0.2) if floor > 0 else math.inf
+def _stretch(count: int, wanted: float) -> int:
+    """Return the samples of a stretch for a spectrum: a power of two, at most all of them."""
+    wanted = min(max(wanted, 64), count)  # times that are nearly equal give endless rates
+    return min(count, 1 << math.ceil(math.log2(wanted)))
+
+
+def acceleration_noise(position: Array, rate: float, cutoff: float) -> Array:
+    """Return the noise of accelerations below a cut-off, Hz, over their size, of joints that move.
+
+    Of positions (N, n). What they hold from the cut-off to three times that is taken for white
+    noise: few motions reach so far, and rounding, jitter of stamps and vibrations do.
+    """
+    size = _stretch(len(position), 4 * rate)
+    f, power = power_spectrum(position, rate, size)
+    low, high = min(cutoff, 0.3 * rate), min(3 * cutoff, 0.45 * rate)
+    beyond = (f >= low) & (f <= high)
+    if not beyond.any():  # a stretch too short to have a frequency there
+        return np.zeros(0)
+    density = np.median(power[beyond], axis=0)
+    motion, below = np.maximum(power - density, 0.0), f[:, None] <= cutoff
+    speed = np.sqrt(np.sum(f[:, None] ** 2 * motion, axis=0))
+    moves = speed > _MOVING * speed.max()
+    signal = np.sqrt(np.sum(f[:, None] ** 4 * motion * below, axis=0) * f[1])[moves]
+    noise = np.sqrt(density * cutoff**5 / 5)[moves]  # ∫ f⁴ df
+    return np.asarray(noise / np.maximum(signal, 1e-300))
 
 
 def _sinks(power: Array, floor: float) -> int:
@@ -250,35 +276,12 @@ def _sinks(power: Array, floor: float) -> int:
     return max(peak + int(low[0]), 2) if len(low) else len(power)
 
 
-def unexplained(fitted: tuple[Array, Array], tested: tuple[Array, Array], sizes: Array, runs: Sequence[int]) -> Array:
-    """Return the mean squares (blocks, n) that are left of torques (N, n) in blocks of time, each held out once.
-
-    A block is a part of every run, whose numbers of samples are given: a run may be the only one that moves a joint.
-    Columns (N, n, b) and torques that are fitted may be others than those of the test, at the same instants. Each
-    joint's torque counts over its size (n,); least squares of least norm.
-    """
-    W, y = fitted[0] / sizes[:, None], fitted[1] / sizes
-    scale = np.sqrt(np.sum(W**2, axis=(0, 1)))
-    scale = np.where(scale > 0, scale, 1.0)
-    numbers = np.concatenate([np.arange(size) * _BLOCKS // size for size in runs])
-    blocks = [np.flatnonzero(numbers == number) for number in range(_BLOCKS)]
-    rows = [(W[block] / scale).reshape(-1, W.shape[-1]) for block in blocks]
-    forms = [(part.T @ part, part.T @ y[block].ravel()) for part, block in zip(rows, blocks)]
-    products, pulls = sum(form for form, _ in forms), sum(pull for _, pull in forms)
-    left = []
-    for block, (form, pull) in zip(blocks, forms):
-        values, vectors = np.linalg.eigh(products - form)
-        shown = values > _OPEN * values[-1]
-        beta = vectors[:, shown] @ (vectors[:, shown].T @ (pulls - pull) / values[shown]) / scale
-        left.append(np.mean(((tested[1][block] - tested[0][block] @ beta) / sizes) ** 2, axis=0))
-    return np.stack(left)
-
-
 def spikes(values: Array, threshold: float) -> NDArray[np.bool_]:
-    """Return where single samples stand out (N, n): from the median of seven neighbours, and from a cubic through four.
+    """Return where single samples stand out (N, n).
 
-    The median alone would call every sharp turn of a slowly sampled signal a spike, the cubic alone every step; a
-    spike is both. Deviations are measured in robust standard deviations of the cubic's over the run.
+    From the median of seven neighbours, and from a cubic through four. The median alone would call
+    every sharp turn of a slowly sampled signal a spike, the cubic alone every step; a spike is
+    both. Deviations are measured in robust standard deviations of the cubic's over the run.
     """
     found = np.zeros(values.shape, dtype=bool)
     if len(values) < 9:
@@ -297,19 +300,23 @@ def spikes(values: Array, threshold: float) -> NDArray[np.bool_]:
             continue  # the median is so large, or the largest so small, that nothing stands out
         limit = threshold * max(1.4826 * float(np.median(cubic)), least)
         for row in np.flatnonzero(cubic > limit).tolist():  # few: the median is only taken there
-            side = min(3, row, len(series) - 1 - row)  # near an end fewer, on both sides: a step there is no spike
+            side = min(
+                3, row, len(series) - 1 - row
+            )  # near an end fewer, on both sides: a step there is no spike
             around = series[row - side : row + side + 1]
-            near = cubic[max(row - 2, 0) : row + 3].max()  # a spike bends the cubics of its neighbours, too
+            near = cubic[
+                max(row - 2, 0) : row + 3
+            ].max()  # a spike bends the cubics of its neighbours, too
             apart = abs(series[row] - np.median(around)) > limit
             found[row, joint] = apart and cubic[row] >= 0.999 * near
     return found
 
 
 def moving_part(dq: Array, rate: float) -> tuple[int, int]:
-    """Return the first and last sample (exclusive) of the motion: standstill before and after is left out.
+    """Return the first and last sample (exclusive) of the motion.
 
-    A joint moves where its speed is over 1 % of its peak; joints that hardly move, compared with the fastest, do not
-    count.
+    Standstill before and after is left out. A joint moves where its speed is over 1 % of its peak;
+    joints that hardly move, compared with the fastest, do not count.
     """
     peak = np.abs(dq).max(axis=0)
     counts = peak > 0.02 * peak.max()
@@ -323,15 +330,18 @@ def moving_part(dq: Array, rate: float) -> tuple[int, int]:
 
 @lru_cache(maxsize=64)
 def butterworth(order: int, cutoff: float, rate: float) -> tuple[Array, Array]:
-    """Return the sections (S, 6) of a Butterworth low-pass and their states (S, 2) after a long time at one.
+    """Return the sections (S, 6) of a Butterworth low-pass and their states (S, 2) after a long
+    time at one.
 
-    The poles of the analogue filter lie evenly on a half circle; the bilinear transform, its frequency warped so that
-    the cut-off stays where it is, takes s to k (z - 1) / (z + 1). Each section passes a constant as it is, and the
-    whole leaves 1/√2 of the amplitude at the cut-off, Hz.
+    The poles of the analogue filter lie evenly on a half circle; the bilinear transform, its
+    frequency warped so that the cut-off stays where it is, takes s to k (z - 1) / (z + 1). Each
+    section passes a constant as it is, and the whole leaves 1/√2 of the amplitude at the cut-off,
+    Hz.
     """
     if not 0.0 < cutoff < rate / 2:
         raise ShapeError(
-            f"cutoff: expected more than 0 and less than half the sample rate, {rate / 2:.6g} Hz, got {cutoff:.6g}"
+            f"cutoff: expected more than 0 and less than half the sample rate, {rate / 2:.6g} Hz, "
+            f"got {cutoff:.6g}"
         )
     k = 1.0 / math.tan(math.pi * cutoff / rate)
     sections = []
@@ -339,7 +349,9 @@ def butterworth(order: int, cutoff: float, rate: float) -> tuple[Array, Array]:
         sections.append((1.0, 1.0, 0.0, k + 1.0, 1.0 - k, 0.0))  # 1 / (s + 1)
     for pair in range(order // 2):
         damping = 2.0 * math.sin(math.pi * (2 * pair + 1) / (2 * order))  # 1 / (s² + damping s + 1)
-        sections.append((1.0, 2.0, 1.0, k * k + damping * k + 1.0, 2.0 - 2.0 * k * k, k * k - damping * k + 1.0))
+        sections.append(
+            (1.0, 2.0, 1.0, k * k + damping * k + 1.0, 2.0 - 2.0 * k * k, k * k - damping * k + 1.0)
+        )
     made = np.array(sections)
     made /= made[:, 3:4]
     # input and output are one: what the transposed form holds then is 1 - b0 and b2 - a2
@@ -347,9 +359,11 @@ def butterworth(order: int, cutoff: float, rate: float) -> tuple[Array, Array]:
 
 
 def zero_phase(sections: Array, states: Array, values: Array, pad: int) -> Array:
-    """Return a signal (N, n) filtered forwards and backwards, its ends continued oddly by `pad` < N samples.
+    """Return a signal (N, n) filtered forwards and backwards, its ends continued oddly by `pad` < N
+    samples.
 
-    `sections` (S, 6) are of second order, b0 b1 b2 1 a1 a2; `states` (S, 2) theirs after a long time at one.
+    `sections` (S, 6) are of second order, b0 b1 b2 1 a1 a2; `states` (S, 2) theirs after a long
+    time at one.
     """
     count, columns = values.shape
     width = ir.host().width
@@ -365,7 +379,9 @@ def zero_phase(sections: Array, states: Array, values: Array, pad: int) -> Array
         from scipy.signal import sosfilt
 
         for step in (1, -1):
-            long = sosfilt(sections, long[::step], axis=0, zi=states[:, :, None] * long[::step][0])[0][::step]
+            long = sosfilt(sections, long[::step], axis=0, zi=states[:, :, None] * long[::step][0])[
+                0
+            ][::step]
         return np.ascontiguousarray(long[pad : pad + count, :columns])
     run, _ = _compiled(len(sections))
     factors = np.ascontiguousarray(sections[:, [0, 1, 2, 4, 5]])
@@ -386,13 +402,17 @@ def _compiled(sections: int) -> tuple[Callable[[int, int, int, int, int], None],
 
 
 def _text(sections: int, width: int) -> str:
-    """Return `@pass(rows, stride, count, factors, state)`: `width` columns of `count` rows, filtered in place.
+    """Return `@pass(rows, stride, count, factors, state)`.
 
-    `stride` is in bytes and may be negative; `factors` holds b0 b1 b2 a1 a2 of each section, `state` two vectors of it.
-    Each section is in transposed direct form: y = b0 x + z0, z0 = b1 x - a1 y + z1, z1 = b2 x - a2 y.
+    `width` columns of `count` rows, filtered in place. `stride` is in bytes and may be negative;
+    `factors` holds b0 b1 b2 a1 a2 of each section, `state` two vectors of it. Each section is in
+    transposed direct form: y = b0 x + z0, z0 = b1 x - a1 y + z1, z1 = b2 x - a2 y.
     """
     real = ir.vector(width)
-    lines = ["define void @pass(ptr %rows, i64 %stride, i64 %count, ptr %factors, ptr %state) #0 {", "entry:"]
+    lines = [
+        "define void @pass(ptr %rows, i64 %stride, i64 %count, ptr %factors, ptr %state) #0 {",
+        "entry:",
+    ]
     for s in range(sections):
         for place, name in enumerate(("b0", "b1", "b2", "a1", "a2")):
             lines += ir.spread(f"{name}.{s}", "factors", 5 * s + place, width)
@@ -404,7 +424,10 @@ def _text(sections: int, width: int) -> str:
     lines += ["  br label %row", "row:", "  %i = phi i64 [ 0, %entry ], [ %i.next, %row ]"]
     lines.append("  %p = phi ptr [ %rows, %entry ], [ %p.next, %row ]")
     for s in range(sections):
-        lines += [f"  %z{k}.{s} = phi {real} [ %z{k}.{s}.0, %entry ], [ %z{k}.{s}.n, %row ]" for k in range(2)]
+        lines += [
+            f"  %z{k}.{s} = phi {real} [ %z{k}.{s}.0, %entry ], [ %z{k}.{s}.n, %row ]"
+            for k in range(2)
+        ]
     lines.append(f"  %x.0 = load {real}, ptr %p, align 8")
     for s in range(sections):
         x, y = f"%x.{s}", f"%x.{s + 1}"
@@ -419,6 +442,9 @@ def _text(sections: int, width: int) -> str:
             f"  %ay2.{s} = fmul {ir.FLAGS} {real} %a2.{s}, {y}",
             f"  %z1.{s}.n = fsub {ir.FLAGS} {real} %bx2.{s}, %ay2.{s}",
         ]
-    lines += [f"  store {real} %x.{sections}, ptr %p, align 8", "  %p.next = getelementptr i8, ptr %p, i64 %stride"]
+    lines += [
+        f"  store {real} %x.{sections}, ptr %p, align 8",
+        "  %p.next = getelementptr i8, ptr %p, i64 %stride",
+    ]
     lines += [ir.loop_end("i", 1, "%count", "row", "done"), "done:", "  ret void", "}", ir.FOOTER]
     return "\n".join(lines)

@@ -1,14 +1,15 @@
 """What was prepared of a log on disk, kept so that several passes over it prepare it once.
 
-This process keeps it in one temporary file without a name (where the system allows): it is gone when nobody reads it
-any more, whatever ends the program. Workers of an engine keep each chunk in a file of its own, in a folder that goes
-with the driver, or, where that is killed, at the next start of another; a worker that does not find one, on another
-machine, say, makes it again. Both lie where TMPDIR says.
+This process keeps it in one temporary file without a name (where the system allows): it is gone
+when nobody reads it any more, whatever ends the program. Workers of an engine keep each chunk in a
+file of its own, in a folder that goes with the driver, or, where that is killed, at the next start
+of another; a worker that does not find one, on another machine, say, makes it again. Both lie where
+TMPDIR says.
 
-Where a folder is given to keep it (`Engine.keep`), chunks lie there under a hash of all that decides what they hold:
-how they are read and prepared, and names and contents of their files, which workers hash once (`content_of`). Who runs
-the same again, after the first driver was killed, finds what was done. Rows are plain numbers, and what is known of
-them JSON: none of it is run.
+Where a folder is given to keep it (`Engine.keep`), chunks lie there under a hash of all that
+decides what they hold: how they are read and prepared, and names and contents of their files, which
+workers hash once (`content_of`). Who runs the same again, after the first driver was killed, finds
+what was done. Rows are plain numbers, and what is known of them JSON: none of it is run.
 """
 
 from __future__ import annotations
@@ -83,7 +84,9 @@ class SpooledRun:
                 table = self.store.rows(self.first + low + row, min(_READ, count - row))
                 t[row : row + _READ] = table[:, 0]
                 for number, values in enumerate(signals):
-                    values[row : row + _READ] = table[:, 1 + number * width : 1 + (number + 1) * width]
+                    values[row : row + _READ] = table[
+                        :, 1 + number * width : 1 + (number + 1) * width
+                    ]
             q, dq, ddq, tau = map(given_away, signals)
             yield Recording(given_away(t), q, tau, dq, ddq, self.joint_names)
 
@@ -112,11 +115,13 @@ class _Piece:
     step: float  # median, 0 where there are too few samples
 
 
-def spooled(recording: LazyRecording, progress: Callable[[int], None] | None = None) -> LazyRecording:
+def spooled(
+    recording: LazyRecording, progress: Callable[[int], None] | None = None
+) -> LazyRecording:
     """Return the same samples (t, q, dq, ddq and tau; no telemetry), kept.
 
-    Where a run had gaps, so that what is prepared is in pieces, each piece is a run. Each sample is read once, and
-    `progress` called with the number of samples done.
+    Where a run had gaps, so that what is prepared is in pieces, each piece is a run. Each sample is
+    read once, and `progress` called with the number of samples done.
     """
     store, runs = (_here if recording.engine is None else _by_workers)(recording, progress)
     if (sketch := sketch_of(recording)) is not None:
@@ -150,7 +155,9 @@ def _written(tiles: Iterable[Recording], write: Callable[[memoryview], object]) 
     """Write rows t, q, dq, ddq, tau of tiles; yield what is to be known of each."""
     for tile in tiles:
         if len(tile):
-            table = np.ascontiguousarray(np.column_stack([tile.t, *(getattr(tile, name) for name in SIGNALS)]))
+            table = np.ascontiguousarray(
+                np.column_stack([tile.t, *(getattr(tile, name) for name in SIGNALS)])
+            )
             write(table.data)
             step = float(np.median(np.diff(tile.t))) if len(tile) > 2 else 0.0
             yield _Piece(len(tile), float(tile.t[0]), float(tile.t[-1]), step)
@@ -159,8 +166,8 @@ def _written(tiles: Iterable[Recording], write: Callable[[memoryview], object]) 
 def _no_room(recording: LazyRecording, error: OSError) -> DescriptionError:
     size = 8 * _width(recording.n) * len(recording) >> 20
     return DescriptionError(
-        f"{tempfile.gettempdir()}: no room for {size} MB of prepared samples ({error.strerror}); set TMPDIR to a "
-        "folder on a larger disk"
+        f"{tempfile.gettempdir()}: no room for {size} MB of prepared samples ({error.strerror}); "
+        "set TMPDIR to a folder on a larger disk"
     )
 
 
@@ -168,7 +175,9 @@ def _width(joints: int) -> int:
     return 1 + len(SIGNALS) * joints
 
 
-def _here(recording: LazyRecording, progress: Callable[[int], None] | None) -> tuple[_Rows, list[list[_Piece]]]:
+def _here(
+    recording: LazyRecording, progress: Callable[[int], None] | None
+) -> tuple[_Rows, list[list[_Piece]]]:
     """Keep everything in one file of this process."""
     store, rows = _File(_width(recording.n)), 0
     runs: list[list[_Piece]] = []
@@ -222,7 +231,10 @@ def _table(raw: bytes, count: int, width: int) -> Array:
 
 
 class _Folder:
-    """Where workers keep chunks: the driver makes and removes it; on other machines those who keep something there."""
+    """Where workers keep chunks: the driver makes and removes it.
+
+    On other machines those who keep something there.
+    """
 
     def __init__(self, keep: Path | None = None) -> None:
         if keep is not None:
@@ -258,7 +270,10 @@ def _folder_of(name: str) -> _Folder:
 
 @dataclass(frozen=True)
 class _Packed:
-    """A run on its way: to open its files takes longer than to read what was kept of it, and it is rarely needed."""
+    """A run on its way.
+
+    To open its files takes longer than to read what was kept of it, and it is rarely needed.
+    """
 
     run: bytes
     files: tuple[str, ...]
@@ -283,7 +298,9 @@ class _Chunk:
 
     def __reduce__(self) -> tuple[Any, ...]:
         run = self.run
-        with suppress(pickle.PicklingError, AttributeError, TypeError):  # some engines can send what pickle cannot
+        with suppress(
+            pickle.PicklingError, AttributeError, TypeError
+        ):  # some engines can send what pickle cannot
             run = run if isinstance(run, _Packed) else _Packed(pickle.dumps(run), run.files)
         return _Chunk, (self.folder, self.name, self.joints, run, self.begin, self.end, self.count)
 
@@ -301,7 +318,10 @@ class _Chunk:
         return pieces
 
     def found(self) -> list[_Piece] | None:
-        """Return what is to be known of samples that were kept before, and sketch them; None where there are none."""
+        """Return what is to be known of samples that were kept before, and sketch them.
+
+        None where there are none.
+        """
         path = self.folder.path / self.name
         try:
             about = json.loads(path.with_suffix(_ABOUT).read_text(encoding="utf-8"))
@@ -322,7 +342,10 @@ class _Chunk:
         sketch, others = Sketch(self.joints), collected()
         with collecting(sketch):
             pieces = self.write()
-        about = {"pieces": [[*vars(piece).values()] for piece in pieces], "sketch": sketch.to_json()}
+        about = {
+            "pieces": [[*vars(piece).values()] for piece in pieces],
+            "sketch": sketch.to_json(),
+        }
         path = (self.folder.path / self.name).with_suffix(_ABOUT)
         write_atomically(path, json.dumps(about).encode())
         if others is not None:
@@ -370,7 +393,9 @@ class _Chunks:
         return tuple(dict.fromkeys(file for chunk in self.chunks for file in chunk.run.files))
 
 
-def _by_workers(recording: LazyRecording, progress: Callable[[int], None] | None) -> tuple[_Rows, list[list[_Piece]]]:
+def _by_workers(
+    recording: LazyRecording, progress: Callable[[int], None] | None
+) -> tuple[_Rows, list[list[_Piece]]]:
     """Have workers keep each chunk in a file of its own."""
     sketch, engine = sketch_of(recording), recording.engine
     assert engine is not None  # noqa: S101 - asked before
@@ -379,9 +404,13 @@ def _by_workers(recording: LazyRecording, progress: Callable[[int], None] | None
     runs: list[list[_Piece]] = [[] for _ in recording.parts]
     chunks: list[_Chunk] = []
     starts, row = recording.starts, 0
-    if folder.kept:  # each file is hashed once, however many chunks it has; what fails here fails below
+    if (
+        folder.kept
+    ):  # each file is hashed once, however many chunks it has; what fails here fails below
         list(engine.tried(partial(_hash_files, folder), recording.chunks(CHUNK)))
-    for found, chunk, part in engine.tried(partial(_prepare_chunk, folder), recording.chunks(), empty):
+    for found, chunk, part in engine.tried(
+        partial(_prepare_chunk, folder), recording.chunks(), empty
+    ):
         if sketch is not None and part is not None:
             sketch.merge(part)
         if not isinstance(found, list):
@@ -397,7 +426,9 @@ def _by_workers(recording: LazyRecording, progress: Callable[[int], None] | None
     kept = tuple(chunk for chunk in chunks if chunk.count)
     if not kept:
         raise DescriptionError("no sample of the recording could be read")
-    return _Chunks(kept, tuple(accumulate((chunk.count for chunk in kept[:-1]), initial=0)), folder), runs
+    return _Chunks(
+        kept, tuple(accumulate((chunk.count for chunk in kept[:-1]), initial=0)), folder
+    ), runs
 
 
 def _hash_files(folder: _Folder, chunk: LazyRecording, row: int, progress: object) -> None:
@@ -408,10 +439,17 @@ def _hash_files(folder: _Folder, chunk: LazyRecording, row: int, progress: objec
 def _prepare_chunk(
     folder: _Folder, chunk: LazyRecording, row: int, progress: object
 ) -> list[tuple[_Chunk, list[_Piece]]]:
-    """Prepare the samples of a chunk and keep them on this machine; return where, and what is to be known of them."""
+    """Prepare the samples of a chunk and keep them on this machine.
+
+    Return where, and what is to be known of them.
+    """
     made = []
     for number, (run, begin, end) in enumerate(chunk.parts):
-        name = hash_of(folder.path, chunk.joint_names, run, begin, end) if folder.kept else f"{row}-{number}"
+        name = (
+            hash_of(folder.path, chunk.joint_names, run, begin, end)
+            if folder.kept
+            else f"{row}-{number}"
+        )
         one = _Chunk(folder, name, chunk.n, run, begin, end)
         try:
             pieces = one.write() if not folder.kept else one.found() or one.keep()

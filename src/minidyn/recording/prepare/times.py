@@ -1,18 +1,19 @@
 """When samples were taken: what stamps, positions and repeated values of a run say together.
 
-A logger's stamp may be the time of the sample, or only the time at which the logger got round to it. Positions know:
-between two samples a joint moves by its speed times the time that passed. With steps of stamps dt, the same steps if
-samples were even d, the speed v over some neighbours and the positions' steps dq,
+A logger's stamp may be the time of the sample, or only the time at which the logger got round to
+it. Positions know: between two samples a joint moves by its speed times the time that passed. With
+steps of stamps dt, the same steps if samples were even d, the speed v over some neighbours and the
+positions' steps dq,
 
     dq - v d  =  a v (dt - d) + noise,
 
-a is 1 where stamps are true and 0 where samples are even; least squares over all joints gives it within some percent
-wherever the difference matters.
+a is 1 where stamps are true and 0 where samples are even; least squares over all joints gives it
+within some percent wherever the difference matters.
 
-Positions that repeat exactly while the robot moves were not measured anew. Where that is the rule, the log is faster
-than the measurement; where it is the exception, the logger and the measurement have clocks of their own: it reads some
-samples twice and misses others. The number of ticks of the measurement between two samples is then dq / (v tick),
-rounded.
+Positions that repeat exactly while the robot moves were not measured anew. Where that is the rule,
+the log is faster than the measurement; where it is the exception, the logger and the measurement
+have clocks of their own: it reads some samples twice and misses others. The number of ticks of the
+measurement between two samples is then dq / (v tick), rounded.
 """
 
 from __future__ import annotations
@@ -27,14 +28,15 @@ from numpy.typing import NDArray
 
 from minidyn.arrays import Array, refuse_beyond_memory
 from minidyn.errors import DescriptionError
-from minidyn.notices import Notice, info, look
+from minidyn.notices import Notice, info
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.prepare.signals import FitCutoff
 from minidyn.recording.recording import Recording, each_array
 
 HELD_OUT = info(
     "prepare.held_left_out",
-    "Positions are held while the robot moves: it was logged faster than measured. The first sample of each was kept.",
+    "Positions are held while the robot moves: it was logged faster than measured. The first "
+    "sample of each was kept.",
 )
 TAKEN_AS_EVEN = info(
     "prepare.taken_as_even",
@@ -43,38 +45,51 @@ TAKEN_AS_EVEN = info(
 )
 RESAMPLED = info(
     "prepare.resampled",
-    "The recording was interpolated to even times: it was asked for, or positions say that samples are truly uneven.",
+    "The recording was interpolated to even times: it was asked for, or positions say that "
+    "samples are truly uneven.",
     "Where the samples are even and only their stamps are not, time='even' (--time even) says so.",
 )
 BURSTS = info(
     "prepare.bursts",
-    "Times come in bursts, as of samples that arrive in packets. Samples were taken as even, at their mean rate.",
-    "rate=HZ (--rate) gives the true rate; time='stamps' (--time stamps) uses the stamps as they are.",
+    "Times come in bursts, as of samples that arrive in packets. Samples were taken as even, at "
+    "their mean rate.",
+    "rate=HZ (--rate) gives the true rate; time='stamps' (--time stamps) uses the stamps as they "
+    "are.",
 )
 COUNTED = info(
     "prepare.counted",
-    "The logger read some samples of the measurement twice and missed others: times were counted from positions.",
+    "The logger read some samples of the measurement twice and missed others: times were counted "
+    "from positions.",
     "time='stamps' or 'even' (--time) takes the samples as they are.",
 )
 
-JITTER = look(
+JITTER = info(
     "recording.uneven_times",
-    "Time steps are uneven. Preparation decides from the positions whether the samples are, or their stamps only.",
-    "The text says what was decided; --time stamps or --time even (time=... of md.prepare) overrules it.",
+    "Time steps are uneven. Preparation decides from the positions whether the samples are, or "
+    "their stamps only.",
+    "The text says what was decided; --time stamps or --time even (time=... of md.prepare) "
+    "overrules it.",
 )
-KEPT = info("prepare.kept", "How many samples are left after trimming and thinning, or were made by resampling.")
+KEPT = info(
+    "prepare.kept",
+    "How many samples are left after trimming and thinning, or were made by resampling.",
+)
 
 TIMES = ("auto", "stamps", "even")
 """How times may be taken: decided from the data, as stamped, or evenly spaced."""
 
-_BURSTS, _LATE = 10, 0.25  # so many gaps at least, and of the time they take: a few pauses are no bursts
+_BURSTS, _LATE = (
+    10,
+    0.25,
+)  # so many gaps at least, and of the time they take: a few pauses are no bursts
 _BURST = 20  # samples of a burst on average, below which samples are even if the user says so
 _NEAR = 8  # neighbours on either side over which a speed is taken
 _GAP = 2.5  # steps: a longer one says nothing
 _SURE = 0.2  # standard deviation of `a` above which it says nothing
 _HARMLESS = 1e-3  # jitter, of a step
 _WILD = 0.5  # jitter, of a step, beyond which samples that say nothing are not taken as even
-_QUANTA = 4.0  # smallest steps that a joint should have moved: a position that repeats then was not measured anew
+# smallest steps that a joint should have moved: a position that repeats then was not measured anew
+_QUANTA = 4.0
 _MOSTLY = 0.3  # share of the moving samples that repeat: the log is faster than the measurement
 _SOME = 0.01  # ... that repeat: the clocks differ
 _CLEAR = 6.0  # times what positions are off by: so far they move within a tick that is counted
@@ -83,7 +98,8 @@ UNWRAPPED = info(
     "recording.unwrapped",
     "Positions jump by a whole turn, as encoders of one turn do; they were made continuous.",
 )
-_JUMP = 0.5  # rad: by so much what is left of a jump by a whole turn may differ from the steps beside it
+# rad: by so much what is left of a jump by a whole turn may differ from the steps beside it
+_JUMP = 0.5
 _ROUNDED = 1e-3  # rad: by so much a position of one turn may lie beyond it
 _HEAD = 1 << 12  # samples that show the rate
 
@@ -99,28 +115,43 @@ class _Steps:
     good: NDArray[np.bool_]  # (N - 1,), whether it is no gap and no hole
 
 
-def timed(run: Recording, time: str, resample: float | None, notices: list[Notice]) -> tuple[Recording, float | None]:
-    """Return a run of increasing times without what was not measured anew, and the rate it is to be resampled to.
+def timed(
+    run: Recording, time: str, resample: float | None, notices: list[Notice]
+) -> tuple[Recording, float | None]:
+    """Return a run of increasing times without what was not measured anew, and the rate it is to be
+    resampled to.
 
-    None: its samples are even, or taken as even. With `resample` its times say so: that rate is taken from them.
+    None: its samples are even, or taken as even. With `resample` its times say so: that rate is
+    taken from them.
     """
     if float(np.median(np.diff(run.t))) <= 0:
-        raise DescriptionError("time stands still in most samples; rate=HZ (--rate) gives the true rate")
+        raise DescriptionError(
+            "time stands still in most samples; rate=HZ (--rate) gives the true rate"
+        )
     told: list[Notice] = []
     run, rate = _decided(run, time, told)
-    notices += told if resample is None else [notice for notice in told if notice.code != RESAMPLED.code]
+    notices += (
+        told if resample is None else [notice for notice in told if notice.code != RESAMPLED.code]
+    )
     if resample is None:
         return run, rate
     if rate is None and time != "stamps":
-        cuts = (np.flatnonzero(np.diff(run.t) > _GAP * float(np.median(np.diff(run.t)))) + 1).tolist()
+        cuts = (
+            np.flatnonzero(np.diff(run.t) > _GAP * float(np.median(np.diff(run.t)))) + 1
+        ).tolist()
         pieces = [np.linspace(piece[0], piece[-1], len(piece)) for piece in np.split(run.t, cuts)]
         run = each_array(run, np.asarray, t=np.concatenate(pieces))
-    notices.append(RESAMPLED(f"resampled to {resample:.6g} samples a second, as asked", rate=resample))
+    notices.append(
+        RESAMPLED(f"resampled to {resample:.6g} samples a second, as asked", rate=resample)
+    )
     return run, float(resample)
 
 
 def _decided(run: Recording, time: str, notices: list[Notice]) -> tuple[Recording, float | None]:
-    """Return a run without what was not measured anew, and the rate it is to be resampled to; None: it is even."""
+    """Return a run without what was not measured anew, and the rate it is to be resampled to; None.
+
+    It is even.
+    """
     if len(run) < 4 * _NEAR:
         return run, None
     if time == "even":
@@ -145,15 +176,18 @@ def _decided(run: Recording, time: str, notices: list[Notice]) -> tuple[Recordin
         if counted is not None:
             made, missed, tick = counted
             text = (
-                f"{int(again.sum())} samples repeat the one before while the robot moves, and {missed} were missed: "
-                "times are counted from positions"
+                f"{int(again.sum())} samples repeat the one before while the robot moves, and "
+                f"{missed} were missed: times are counted from positions"
             )
             notices.append(COUNTED(text, repeated=int(again.sum()), missed=missed, of=len(run)))
             return made, 1 / tick
     data = {"share": jitter, "rate": 1 / step, "believed": share, "uncertainty": spread}
     unclear = spread > _SURE
     if share > 0.5 if not unclear else jitter > _WILD:
-        text = f"time steps vary by {100 * jitter:.2g} %, as positions do: resampled to {1 / step:.6g} a second"
+        text = (
+            f"time steps vary by {100 * jitter:.2g} %, as positions do: resampled to "
+            f"{1 / step:.6g} a second"
+        )
         notices.append(RESAMPLED(text, **data))
         return run, 1 / step
     if jitter > _HARMLESS:
@@ -164,24 +198,34 @@ def _decided(run: Recording, time: str, notices: list[Notice]) -> tuple[Recordin
 
 
 def spread(run: Recording, time: str, notices: list[Notice]) -> Recording:
-    """Return a run whose samples arrived in bursts with even times of its mean rate, and any other as it is."""
+    """Return a run whose samples arrived in bursts with even times of its mean rate, and any other
+    as it is.
+    """
     found = _bursts(run, time)
     if found is None:
         return run
     begins, long, step = found
-    pieces = [piece[0] + step * np.arange(len(piece)) for piece in np.split(run.t, begins[1:][long].tolist())]
+    pieces = [
+        piece[0] + step * np.arange(len(piece))
+        for piece in np.split(run.t, begins[1:][long].tolist())
+    ]
     size = len(run) / len(begins)
     said = "positions say that samples are even" if time == "auto" else "as asked"
-    text = f"times come in bursts of {size:.2g} samples; {said}: taken as even, {1 / step:.6g} a second"
+    text = (
+        f"times come in bursts of {size:.2g} samples; {said}: taken as even, {1 / step:.6g} a "
+        "second"
+    )
     notices.append(BURSTS(text, rate=1 / step, size=size))
     return each_array(run, np.asarray, t=np.concatenate(pieces))
 
 
 def _bursts(run: Recording, time: str) -> tuple[NDArray[np.intp], NDArray[np.bool_], float] | None:
-    """Return where bursts of even samples begin, whether a pause is before each but the first, and the mean step, s.
+    """Return where bursts of even samples begin, whether a pause is before each but the first, and
+    the mean step, s.
 
-    Stamps tell of many gaps. Samples are even where positions move over a gap as far as between any two samples, or,
-    where that is asked for ("even"), if little would be left between the gaps. None: there are no bursts.
+    Stamps tell of many gaps. Samples are even where positions move over a gap as far as between any
+    two samples, or, where that is asked for ("even"), if little would be left between the gaps.
+    None: there are no bursts.
     """
     steps = np.diff(run.t)
     if time == "stamps" or len(run) < 4 * _NEAR:
@@ -205,9 +249,14 @@ def _bursts(run: Recording, time: str) -> tuple[NDArray[np.intp], NDArray[np.boo
 
 
 def nothing_left(samples: int, least: int) -> DescriptionError:
-    """Return the error of a recording of which no stretch between gaps has the least number of samples."""
+    """Return the error of a recording of which no stretch between gaps has the least number of
+    samples.
+    """
     text = f"no run has {least} samples in a row; {samples} samples in all"
-    why = "; where samples are even and their times are not, rate=HZ (--rate HZ) or time='even' (--time even) says so"
+    why = (
+        "; where samples are even and their times are not, rate=HZ (--rate HZ) or time='even' "
+        "(--time even) says so"
+    )
     return DescriptionError(text + why * (samples >= least))
 
 
@@ -215,28 +264,46 @@ _Kind = TypeVar("_Kind", bound=AnyRecording)
 
 
 def told_as_asked(recording: _Kind, time: str) -> _Kind:
-    """Return a recording whose notice of uneven times says how they are taken, where that was asked for."""
+    """Return a recording whose notice of uneven times says how they are taken, where that was asked
+    for.
+    """
     if time == "auto":
         return recording
     words = "the stamps are used" if time == "stamps" else "samples are taken as even"
     notices = (
-        replace(notice, text=f"{notice.text}; {words}, as asked", advice="") if notice.code == JITTER.code else notice
+        replace(notice, text=f"{notice.text}; {words}, as asked", advice="")
+        if notice.code == JITTER.code
+        else notice
         for notice in recording.notices
     )
     return replace(recording, notices=tuple(notices))
 
 
 def samples_left(count: int, of: int, step: int, notices: Iterable[Notice]) -> Notice:
-    """Return how many samples are left of a recording that was thinned by a step; notices say if it was resampled."""
+    """Return how many samples are left of a recording that was thinned by a step.
+
+    Notices say if it was resampled.
+    """
     again = any(notice.code in (RESAMPLED.code, COUNTED.code) for notice in notices)
-    text = f"{count} samples at even times were made of {of}" if again else f"{count} of {of} samples are kept"
+    text = (
+        f"{count} samples at even times were made of {of}"
+        if again
+        else f"{count} of {of} samples are kept"
+    )
     return KEPT(f"{text}{f', one in {step}' if step > 1 else ''}", samples=count, of=of, step=step)
 
 
 def even_times(run: Recording, rate: float) -> Array:
-    """Return times of so many samples per second over a run; more than fit into memory are refused."""
+    """Return times of so many samples per second over a run.
+
+    More than fit into memory are refused.
+    """
     span = float(run.t[-1] - run.t[0])
-    refuse_beyond_memory(4.0 * span * rate * run.n, f"{span:g} s at {rate:g} samples a second", "check t and resample=")
+    refuse_beyond_memory(
+        4.0 * span * rate * run.n,
+        f"{span:g} s at {rate:g} samples a second",
+        "check t and resample=",
+    )
     return np.arange(run.t[0], run.t[-1], 1 / rate)
 
 
@@ -260,10 +327,14 @@ def _jitter(t: Array) -> float:
 def _steps(run: Recording, near: int = _NEAR) -> _Steps:
     moved, stamped = np.diff(run.q, axis=0), np.diff(run.t)
     good = (stamped <= _GAP * float(np.median(stamped))) & np.isfinite(moved).all(axis=1)
-    sums = np.cumsum(np.vstack([np.zeros(1 + run.n), np.column_stack([stamped, moved]) * good[:, None]]), axis=0)
+    sums = np.cumsum(
+        np.vstack([np.zeros(1 + run.n), np.column_stack([stamped, moved]) * good[:, None]]), axis=0
+    )
     count = np.concatenate([[0], np.cumsum(good)])
     last = len(moved)
-    low = np.clip(np.arange(last) - near, 0, max(last - 2 * near - 1, 0))  # neighbours at the ends are on one side
+    low = np.clip(
+        np.arange(last) - near, 0, max(last - 2 * near - 1, 0)
+    )  # neighbours at the ends are on one side
     high = np.minimum(low + 2 * near + 1, last)
     over, among = sums[high] - sums[low], np.maximum(count[high] - count[low], 1)
     mean = over[:, 0] / among
@@ -273,7 +344,9 @@ def _steps(run: Recording, near: int = _NEAR) -> _Steps:
 
 
 def _repeats(steps: _Steps) -> NDArray[np.bool_]:
-    """Return where (N,) all positions repeat although some joint should have moved by several of its smallest steps."""
+    """Return where (N,) all positions repeat although some joint should have moved by several of
+    its smallest steps.
+    """
     size = np.abs(steps.moved)
     least = np.where(size > 0, size, np.inf).min(axis=0)
     due = np.any(np.abs(steps.speed) * steps.even[:, None] > _QUANTA * least, axis=1)
@@ -281,7 +354,10 @@ def _repeats(steps: _Steps) -> NDArray[np.bool_]:
 
 
 def _measured_anew(run: Recording, notices: list[Notice]) -> Recording:
-    """Leave out what is held where a log is faster than the measurement: of each value the first sample is true."""
+    """Leave out what is held where a log is faster than the measurement.
+
+    Of each value the first sample is true.
+    """
     fresh = np.concatenate([[True], np.any(np.diff(run.q, axis=0) != 0, axis=1)])
     if 1.0 - fresh.mean() < _MOSTLY:
         return run
@@ -292,9 +368,14 @@ def _measured_anew(run: Recording, notices: list[Notice]) -> Recording:
     if not len(lengths) or again.sum() < _MOSTLY * (again.sum() + len(changes)):
         return run
     hold = max(2, round(float(np.median(lengths))))
-    since = rows - np.maximum.accumulate(np.where(fresh, rows, 0))  # at rest they repeat rightly: some are kept
+    since = rows - np.maximum.accumulate(
+        np.where(fresh, rows, 0)
+    )  # at rest they repeat rightly: some are kept
     kept = (since == 0) | (~again & (since % hold == 0))
-    text = f"positions are held for {hold} samples: the first of each is kept, {int(kept.sum())} of {len(run)}"
+    text = (
+        f"positions are held for {hold} samples: the first of each is kept, {int(kept.sum())} of "
+        f"{len(run)}"
+    )
     notices.append(HELD_OUT(text, hold=hold, samples=int(kept.sum()), of=len(run)))
     return each_array(run, lambda array: array[kept], t=run.t[kept])
 
@@ -310,7 +391,9 @@ def _believed(steps: _Steps) -> tuple[float, float]:
         return 0.0, math.inf
     share = float(np.sum(weight * off * rest)) / power
     error = weight * (rest - share * off) ** 2
-    return share, math.sqrt(2 * float(error.mean()) / power)  # twice: neighbours' errors are not independent
+    return share, math.sqrt(
+        2 * float(error.mean()) / power
+    )  # twice: neighbours' errors are not independent
 
 
 def _size(values: Array) -> Array:
@@ -320,7 +403,8 @@ def _size(values: Array) -> Array:
 
 
 def _counted(run: Recording, again: NDArray[np.bool_]) -> tuple[Recording, int, float] | None:
-    """Return the run with times counted in ticks of the measurement, how many were missed, and a tick, s.
+    """Return the run with times counted in ticks of the measurement, how many were missed, and a
+    tick, s.
 
     None: it does not fit.
     """
@@ -334,7 +418,11 @@ def _counted(run: Recording, again: NDArray[np.bool_]) -> tuple[Recording, int, 
     passed = np.where(sure, passed, steps.stamped)
     for _ in range(2):  # the median of jittered steps is near enough to count by
         ticks = np.maximum(np.rint(passed / tick), 1.0)
-        tick = float(np.sum(steps.stamped[steps.good]) / np.sum(ticks[steps.good])) if steps.good.any() else tick
+        tick = (
+            float(np.sum(steps.stamped[steps.good]) / np.sum(ticks[steps.good]))
+            if steps.good.any()
+            else tick
+        )
     even, stamped, counted = (
         float(np.sum((weight * (steps.moved - steps.speed * length[:, None]) ** 2)[sure]))
         for length in (steps.even, steps.stamped, ticks * tick)
@@ -345,11 +433,15 @@ def _counted(run: Recording, again: NDArray[np.bool_]) -> tuple[Recording, int, 
     return each_array(made, np.asarray, t=t), int(np.sum(ticks - 1)), tick
 
 
-def continuous(q: Array, starts: Sequence[int], bounds: Array) -> tuple[Array, list[int], list[int]]:
-    """Return positions (N, n) of some runs without jumps of 2π, the joints that had some, and those that were turned.
+def continuous(
+    q: Array, starts: Sequence[int], bounds: Array
+) -> tuple[Array, list[int], list[int]]:
+    """Return positions (N, n) of some runs without jumps of 2π, the joints that had some, and those
+    that were turned.
 
-    Where one joint jumps, encoders are of one turn, which begins at 0 or -π: a joint that leaves its bounds (n, 2), NaN
-    where it has none, is turned back by the whole turns that bring each run within them, or nearest to them.
+    Where one joint jumps, encoders are of one turn, which begins at 0 or -π: a joint that leaves
+    its bounds (n, 2), NaN where it has none, is turned back by the whole turns that bring each run
+    within them, or nearest to them.
     """
     made = [unwrapped(run) for run in np.split(q, list(starts[1:]))]
     jumping = sorted({joint for _, own in made for joint in own})
@@ -359,7 +451,9 @@ def continuous(q: Array, starts: Sequence[int], bounds: Array) -> tuple[Array, l
     runs = [run.copy() for run, _ in made]
     for joint in range(q.shape[1]):
         seen = q[np.isfinite(q[:, joint]), joint]
-        of_one_turn = any(np.all(abs(seen - middle) <= math.pi + _ROUNDED) for middle in (0.0, math.pi))
+        of_one_turn = any(
+            np.all(abs(seen - middle) <= math.pi + _ROUNDED) for middle in (0.0, math.pi)
+        )
         for run in runs if joint in jumping or of_one_turn else ():
             if turns := _turns_within(run[:, joint], *bounds[joint]):
                 run[:, joint] += 2 * math.pi * turns
@@ -368,7 +462,10 @@ def continuous(q: Array, starts: Sequence[int], bounds: Array) -> tuple[Array, l
 
 
 def _turns_within(q: Array, lower: float, upper: float) -> int:
-    """Return by how many turns positions (N,) are to be moved so that they lie within limits: the fewest that do it."""
+    """Return by how many turns positions (N,) are to be moved so that they lie within limits.
+
+    The fewest that do it.
+    """
     q = q[np.isfinite(q)]
     if not len(q) or not lower < upper:  # unknown limits are NaN
         return 0
@@ -401,15 +498,20 @@ def unwrapped(q: Array) -> tuple[Array, list[int]]:
 
 
 def _jumps(steps: Array) -> Array:
-    """Return what of a joint's steps (N,) is whole turns: what is left is near its neighbours', and smoother.
+    """Return what of a joint's steps (N,) is whole turns.
 
-    A motor may turn far between two samples, and a position that is held does not tell how far.
+    What is left is near its neighbours', and smoother. A motor may turn far between two samples,
+    and a position that is held does not tell how far.
     """
     made, moving = np.zeros(len(steps)), np.flatnonzero(steps)
+    if not len(moving):
+        return made
     steps = steps[moving]
     turns = 2 * math.pi * np.rint(steps / (2 * math.pi))
     rest = steps - turns
-    near = np.median(np.lib.stride_tricks.sliding_window_view(np.pad(rest, 3, mode="reflect"), 7), axis=1)
+    near = np.median(
+        np.lib.stride_tricks.sliding_window_view(np.pad(rest, 3, mode="reflect"), 7), axis=1
+    )
     turns[np.abs(rest - near) > _JUMP + np.abs(near)] = 0.0
     here = (turns[1:] != 0) | (turns[:-1] != 0)
     before, after = (float(np.abs(np.diff(one))[here].sum()) for one in (steps, steps - turns))
@@ -418,8 +520,15 @@ def _jumps(steps: Array) -> Array:
 
 
 def fitted_cutoff(recording: AnyRecording, preparation: Mapping[str, Any]) -> float | None:
-    """Return the cut-off of an earlier preparation, Hz; None where a recording has another sample rate."""
+    """Return the cut-off of an earlier preparation, Hz.
+
+    None where a recording has another sample rate.
+    """
     cutoff = float(preparation.get("cutoff") or 0.0)
     rate = float(preparation.get("logged_rate") or preparation.get("rate") or 0.0)
     head = next(recording.tiles(_HEAD), None) if cutoff else None
-    return FitCutoff(cutoff) if head is not None and rate and abs(logged_rate(head) / rate - 1) < 0.1 else None
+    return (
+        FitCutoff(cutoff)
+        if head is not None and rate and abs(logged_rate(head) / rate - 1) < 0.1
+        else None
+    )

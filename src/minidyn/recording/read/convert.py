@@ -1,4 +1,7 @@
-"""Logs of any format written as Parquet in folders by robot and log: the form that is read fastest, and in parts."""
+"""Logs of any format written as Parquet in folders by robot and log.
+
+The form that is read fastest, and in parts.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,9 @@ from minidyn.recording.recording import Recording
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-_GROUP = 1 << 16  # rows that can be read without those before: a window of the filter and what overlaps is few of them
+# rows that can be read without those before: a window of the filter and what overlaps is few of
+# them
+_GROUP = 1 << 16
 
 _Written = tuple[Path, tuple[Notice, ...]]
 
@@ -47,23 +52,28 @@ def convert(
     on_error: str = "stop",
     **reading: Any,
 ) -> Converted:
-    """Write logs as Parquet: OUTPUT/robot=NAME/log=STEM/part-0.parquet, in SI units, joint side, one file a log.
+    """Write logs as Parquet.
 
-    Logs are read and written piece by piece. The metadata of each file hold the robot's name, the options that it was
-    read with, what was noticed, and the log's path and SHA-256, and its time of writing is the log's. What was written
-    from the same log before is replaced, whole or not at all; another log of the same name gets a name of its own.
+    OUTPUT/robot=NAME/log=STEM/part-0.parquet, in SI units, joint side, one file a log. Logs are
+    read and written piece by piece. The metadata of each file hold the robot's name, the options
+    that it was read with, what was noticed, and the log's path and SHA-256, and its time of writing
+    is the log's. What was written from the same log before is replaced, whole or not at all;
+    another log of the same name gets a name of its own.
 
     Args:
         paths: Logs: files, patterns, folders, addresses.
         output: Folder to write into.
         robot: Whose logs they are, as for :func:`minidyn.read_recording`.
-        name: Of this robot among others of its type, for the folder; None: the robot's name, "unknown" without one.
-        executor: Any of concurrent.futures, whose workers convert a log each; they must see `output` at the same path.
+        name: Of this robot among others of its type, for the folder; None: the robot's name,
+            "unknown" without one.
+        executor: Any of concurrent.futures, whose workers convert a log each; they must see
+            `output` at the same path.
         on_error: "stop", or "skip": logs that cannot be read are left out, and a notice names them.
         **reading: Options of :func:`minidyn.read_recording`.
 
     Returns:
-        The files that were written, a list, with `notices`: logs without torques, and what was found while reading.
+        The files that were written, a list, with `notices`: logs without torques, and what was
+        found while reading.
     """
     if on_error not in ON_ERROR:
         raise UnknownName("on_error", on_error, ON_ERROR)
@@ -73,9 +83,9 @@ def convert(
     pairs: dict[Path, Path] = {}  # file to write: log
     for file in files:
         stem = Path(file.name).stem
-        while (target := folder / f"log={quote(stem, safe='')}" / "part-0.parquet") in pairs or _of_another(
-            target, file
-        ):
+        while (
+            target := folder / f"log={quote(stem, safe='')}" / "part-0.parquet"
+        ) in pairs or _of_another(target, file):
             stem += "_"
         pairs[target] = file
     work, task = list(pairs.items()), partial(_write, known, reading)
@@ -97,7 +107,9 @@ def _of_another(target: Path, file: Path) -> bool:
     if isinstance(file, Path) and target.samefile(file):
         raise DescriptionError(f"{file}: would be replaced by itself; give another --output")
     try:
-        source = json.loads(optional("pyarrow.parquet").read_schema(target).metadata[b"minidyn.source"])
+        source = json.loads(
+            optional("pyarrow.parquet").read_schema(target).metadata[b"minidyn.source"]
+        )
         return bool(source["path"] != _place(file))
     except (OSError, ValueError, LookupError, TypeError):
         return True
@@ -116,7 +128,9 @@ def _write(robot: Robot | None, reading: Mapping[str, Any], work: tuple[Path, Pa
         "minidyn.notices": json.dumps(notices_json(log.notices)),
         "minidyn.prepared": json.dumps(log.prepared),
         "minidyn.robot": json.dumps(None if robot is None else robot.name),
-        "minidyn.source": json.dumps({"path": _place(file), "sha256": None if file.is_dir() else content_hash(file)}),
+        "minidyn.source": json.dumps(
+            {"path": _place(file), "sha256": None if file.is_dir() else content_hash(file)}
+        ),
         "minidyn.reading": json.dumps(dict(reading), default=str),
     }
     with new_folder(target.parent) as scratch:
@@ -124,7 +138,9 @@ def _write(robot: Robot | None, reading: Mapping[str, Any], work: tuple[Path, Pa
         with ExitStack() as stack:
             for number, run in enumerate(log.runs):
                 for tile in run.tiles(_GROUP):
-                    table = pa.table({**_columns(tile), "run": pa.array([number] * len(tile), pa.int32())})
+                    table = pa.table(
+                        {**_columns(tile), "run": pa.array([number] * len(tile), pa.int32())}
+                    )
                     if writer is None:
                         schema = table.schema.with_metadata(about)
                         writer = stack.enter_context(

@@ -1,4 +1,7 @@
-"""What is wrong with a log: times out of order or uneven, gaps, NaN, impossible units. Found, not mended."""
+"""What is wrong with a log: times out of order or uneven, gaps, NaN, impossible units.
+
+Found, not mended.
+"""
 
 from __future__ import annotations
 
@@ -11,71 +14,93 @@ from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.model.robot import Robot
-from minidyn.notices import Kind, Notice, act, look
+from minidyn.notices import Kind, Notice, error, info, warning
 from minidyn.recording.prepare.times import JITTER
 from minidyn.recording.read.tables import TIME_SORTED
 from minidyn.recording.recording import KNOWN_TORQUE, Recording
 
-TIME_RESTARTS = look("recording.time_restarts", "Time begins anew within a file; a new run begins there.")
-TIME_STANDS = act(
-    "recording.time_stands_still", "All samples have the same time.", "Name the right column of time, or give the rate."
+TIME_RESTARTS = info(
+    "recording.time_restarts", "Time begins anew within a file; a new run begins there."
 )
-REPEATED = look(
+TIME_STANDS = error(
+    "recording.time_stands_still",
+    "All samples have the same time.",
+    "Name the right column of time, or give the rate.",
+)
+REPEATED = warning(
     "recording.repeated_times",
     "Samples have the time of the sample before them.",
     "Where the logger wrote samples twice they are left out by preparation; else give the rate.",
 )
-ODD_RATE = look(
+ODD_RATE = warning(
     "recording.odd_rate",
     "By its times a log has less than one sample a second, or more than 100,000.",
-    "The time column may be in another unit: time_unit='us' (--time-unit us) or rate=HZ (--rate HZ) says so.",
+    "The time column may be in another unit: time_unit='us' (--time-unit us) or rate=HZ (--rate "
+    "HZ) says so.",
 )
-GAPS = look(
-    "recording.gaps", "Times have gaps: samples were lost while recording.", "Check the logger if there are many."
+GAPS = info(
+    "recording.gaps",
+    "Times have gaps: samples were lost while recording.",
+    "Check the logger if there are many.",
 )
-NOT_NUMBERS = look(
+NOT_NUMBERS = info(
     "recording.not_numbers",
     "Some values are not numbers (empty cells, NaN).",
-    "Preparation bridges short holes and cuts runs at long ones. Check the logger if there are many.",
+    "Preparation bridges short holes and cuts runs at long ones. Check the logger if there are "
+    "many.",
 )
-STILL = act(
+STILL = warning(
     "recording.still",
     "Joints never move in this file.",
     "A joint at rest shows neither its inertia nor its friction: move it.",
 )
-HELD = look(
+HELD = warning(
     "recording.held",
     "Positions repeat while the robot moves: it is logged faster than it is measured.",
     "Preparation keeps the first sample of each value. Log at the rate of the measurement.",
 )
 _UNITS = (
-    "Check the units and signs of the log: --units q=deg,dq=deg,tau=mNm (units=... in Python) says units, a mapping "
-    "file which column is what."
+    "Check the units and signs of the log: --units q=deg,dq=deg,tau=mNm (units=... in Python) "
+    "says units, a mapping file which column is what."
 )
-DDQ_NOISY = act(
+DDQ_NOISY = error(
     "recording.ddq_noisy",
-    "The accelerations that are used as they are have much noise: masses and inertias come out wrong.",
+    "The accelerations that are used as they are have much noise: masses and inertias come out "
+    "wrong.",
     "Leave out --use-ddq (use_ddq=True): accelerations are then computed from filtered positions.",
 )
-RANGE = act("recording.range", "Positions are far beyond the joint's range: a wrong unit, or motor side.", _UNITS)
-LIMITS = act("recording.limits", "Positions leave the joint's limits: a wrong offset or sign.", _UNITS)
-TORQUE_RANGE = act("recording.torque_range", "Torques are far beyond the joint's limit.", _UNITS)
-SPEEDS = act("recording.speeds", "Measured speeds are not those at which the positions change.", _UNITS)
+RANGE = error(
+    "recording.range",
+    "Positions are far beyond the joint's range: a wrong unit, or motor side.",
+    _UNITS,
+)
+LIMITS = warning(
+    "recording.limits", "Positions leave the joint's limits: a wrong offset or sign.", _UNITS
+)
+TORQUE_RANGE = error("recording.torque_range", "Torques are far beyond the joint's limit.", _UNITS)
+SPEEDS = error(
+    "recording.speeds", "Measured speeds are not those at which the positions change.", _UNITS
+)
 
 _Found = tuple[Kind, str, dict[str, Any]]
 """A kind of notice on one joint, its sentence and its data."""
 
 _BURSTS = 0.05  # gaps, of all steps: more are no pauses
 _NOISY = 0.1  # of an acceleration's size that may be noise
-_WINDOW = 0.05  # s over which speeds are compared: noise of single samples is averaged, motion is not
+_WINDOW = (
+    0.05  # s over which speeds are compared: noise of single samples is averaged, motion is not
+)
 _DEGREES = 180 / math.pi
 _RATIOS = {"degrees": _DEGREES, "millimetres": 1000.0}
 
 
-def runs_of(times: Array, run: Array | None, name: str) -> tuple[list[int], NDArray[np.intp] | None, list[Notice]]:
+def runs_of(
+    times: Array, run: Array | None, name: str
+) -> tuple[list[int], NDArray[np.intp] | None, list[Notice]]:
     """Return where runs begin, the order of the samples (None: as they are), and notices.
 
-    Time that falls back to its beginning starts a run; samples that are merely out of order are sorted.
+    Time that falls back to its beginning starts a run; samples that are merely out of order are
+    sorted.
     """
     starts = [0] if run is None else [0, *(np.flatnonzero(np.diff(run)) + 1).tolist()]
     notices = []
@@ -148,50 +173,77 @@ class StepCheck:
         if not self._steps or not self._step:
             return [TIME_STANDS(f"{name}: time stands still", file=name)] if self._repeated else []
         found = []
-        if self._step > 100 or (self._step > 1 and self._steps >= 1000) or self._step < 1e-5 * (1 - 1e-6):
-            text = f"{name}: {1 / self._step:.3g} samples a second (a step is {self._step:.3g} s), by its time column"
+        if (
+            self._step > 100
+            or (self._step > 1 and self._steps >= 1000)
+            or self._step < 1e-5 * (1 - 1e-6)
+        ):
+            text = (
+                f"{name}: {1 / self._step:.3g} samples a second (a step is {self._step:.3g} s), "
+                "by its time column"
+            )
             found.append(ODD_RATE(text, file=name, rate=1 / self._step))
         if self._repeated:
             text = f"{name}: {self._repeated} of {self._steps} samples repeat the time before them"
             found.append(REPEATED(text, file=name, count=self._repeated, of=self._steps))
         if self._gaps > _BURSTS * self._steps:
-            size, mean = self._steps / self._gaps + 1, (self._sum + self._late) / (self._steps + self._gaps)
-            text = f"{name}: times come in bursts of {size:.2g} samples (step {self._step:.4g} s, mean {mean:.4g} s)"
+            size, mean = (
+                self._steps / self._gaps + 1,
+                (self._sum + self._late) / (self._steps + self._gaps),
+            )
+            text = (
+                f"{name}: times come in bursts of {size:.2g} samples (step {self._step:.4g} s, "
+                f"mean {mean:.4g} s)"
+            )
             return [*found, JITTER(text, file=name, share=1.0, median=self._step, mean=mean)]
         if self._gaps:
             text = (
-                f"{name}: {self._gaps} gaps in time, the longest {self._longest:.4g} s after t = {self._where:.6g} s "
-                f"(step {self._step:.4g} s)"
+                f"{name}: {self._gaps} gaps in time, the longest {self._longest:.4g} s after t = "
+                f"{self._where:.6g} s (step {self._step:.4g} s)"
             )
-            found.append(GAPS(text, file=name, count=self._gaps, longest=self._longest, after=self._where))
+            found.append(
+                GAPS(text, file=name, count=self._gaps, longest=self._longest, after=self._where)
+            )
         mean = self._sum / self._steps
         spread = math.sqrt(self._squares / self._steps)
         if spread > 0.02 * self._step:
             text = (
-                f"{name}: time steps vary by {100 * spread / self._step:.3g} % (median {self._step:.6g} s, mean "
-                f"{mean:.6g} s)"
+                f"{name}: time steps vary by {100 * spread / self._step:.3g} % (median "
+                f"{self._step:.6g} s, mean {mean:.6g} s)"
             )
-            found.append(JITTER(text, file=name, share=spread / self._step, median=self._step, mean=mean))
+            found.append(
+                JITTER(text, file=name, share=spread / self._step, median=self._step, mean=mean)
+            )
         return found
 
 
-def inspect_values(recording: Recording, robot: Robot | None, place: Callable[[int], str], name: str) -> list[Notice]:
-    """Return notices on one file's values: not finite, joints that stand still or are held, units, signs.
+def inspect_values(
+    recording: Recording, robot: Robot | None, place: Callable[[int], str], name: str
+) -> list[Notice]:
+    """Return notices on one file's values.
 
-    The robot's limits distinguish degrees from radians; `place` says where a sample stands in the file called `name`.
+    Not finite, joints that stand still or are held, units, signs. The robot's limits distinguish
+    degrees from radians; `place` says where a sample stands in the file called `name`.
     """
     found: list[Notice] = []
     known = {name: values for name, values in recording.telemetry.items() if name == KNOWN_TORQUE}
-    for signal, values in {**{name: getattr(recording, name) for name in recording.signals}, **known}.items():
+    for signal, values in {
+        **{name: getattr(recording, name) for name in recording.signals},
+        **known,
+    }.items():
         bad = ~np.isfinite(values)
+        if signal == "tau":  # a torque that is nowhere a number is not measured, which is said then
+            bad &= ~bad.all(axis=0)
         if bad.any():
             row, column = (int(k) for k in np.argwhere(bad)[0])
             count, joint = int(bad.sum()), recording.joint_names[column]
             text = (
-                f"{name}: {count} values of {signal} are not numbers, the first at {place(row)}, joint {joint}; they "
-                "are kept"
+                f"{name}: {count} values of {signal} are not numbers, the first at {place(row)}, "
+                f"joint {joint}; they are kept"
             )
-            found.append(NOT_NUMBERS(text, file=name, signal=signal, count=count, first=row, joint=joint))
+            found.append(
+                NOT_NUMBERS(text, file=name, signal=signal, count=count, first=row, joint=joint)
+            )
     if len(recording) < 2:
         return found
     found += [*_still(recording, name), *_noisy_accelerations(recording, name)]
@@ -203,17 +255,24 @@ def inspect_values(recording: Recording, robot: Robot | None, place: Callable[[i
 
 
 def _noisy_accelerations(recording: Recording, name: str) -> list[Notice]:
-    """Third differences hardly see a motion, and see noise of single samples 4.5 times as large as it is."""
+    """Third differences hardly see a motion, and see noise of single samples 4.5 times as large as
+    it is.
+    """
     if recording.ddq is None or recording.prepared or len(recording) < 20:
         return []
     with np.errstate(invalid="ignore", divide="ignore"):
-        noise = 1.4826 * np.nanmedian(np.abs(np.diff(recording.ddq, 3, axis=0)), axis=0) / math.sqrt(20)
+        noise = (
+            1.4826 * np.nanmedian(np.abs(np.diff(recording.ddq, 3, axis=0)), axis=0) / math.sqrt(20)
+        )
         share = noise / np.sqrt(np.nanmean(recording.ddq**2, axis=0))
     noisy = [joint for joint, one in zip(recording.joint_names, share) if one > _NOISY]
     if not noisy:
         return []
     worst = float(np.nanmax(share))
-    text = f"{name}: accelerations of {', '.join(noisy)} are noisy: up to {100 * worst:.0f} % of them is noise"
+    text = (
+        f"{name}: accelerations of {', '.join(noisy)} are noisy: up to {100 * worst:.0f} % of "
+        "them is noise"
+    )
     return [DDQ_NOISY(text, file=name, joints=noisy, share=worst)]
 
 
@@ -231,7 +290,10 @@ def _still(recording: Recording, name: str) -> list[Notice]:
     if len(busy) > 20:
         held = np.all(steps[busy[0] : busy[-1]] == 0, axis=1).mean()
         if held > 0.3:
-            text = f"{name}: positions repeat in {100 * held:.0f} % of the moving samples: logged faster than measured"
+            text = (
+                f"{name}: positions repeat in {100 * held:.0f} % of the moving samples: logged "
+                "faster than measured"
+            )
             found.append(HELD(text, file=name, share=float(held)))
     return found
 
@@ -258,19 +320,28 @@ def _ranges(recording: Recording, robot: Robot | None, index: int) -> list[_Foun
         found.append((RANGE, text, {"largest": largest, "limit": reach}))
     elif finite and (q.max() > upper + 0.02 * reach or q.min() < lower - 0.02 * reach):
         least, most = float(q.min()), float(q.max())
-        text = f"positions {least:.4g} ... {most:.4g} leave the limits {lower:.4g} ... {upper:.4g}: offset or sign?"
+        text = (
+            f"positions {least:.4g} ... {most:.4g} leave the limits {lower:.4g} ... {upper:.4g}: "
+            "offset or sign?"
+        )
         found.append((LIMITS, text, {"least": least, "most": most, "lower": lower, "upper": upper}))
     if recording.tau is not None and math.isfinite(joint.limits.effort) and joint.limits.effort > 0:
         torque = recording.tau[:, index]
         highest = float(np.abs(torque[np.isfinite(torque)]).max(initial=0.0))
         if highest > 3 * joint.limits.effort:
-            text = f"torques reach {highest:.4g}, the limit is {joint.limits.effort:.4g}: wrong unit or gain?"
+            text = (
+                f"torques reach {highest:.4g}, the limit is {joint.limits.effort:.4g}: wrong unit "
+                "or gain?"
+            )
             found.append((TORQUE_RANGE, text, {"largest": highest, "limit": joint.limits.effort}))
     return found
 
 
 def _mean_speeds(recording: Recording, index: int) -> tuple[Array, Array]:
-    """Return a joint's mean speeds over short windows: from positions, and from measured speeds (K,) each."""
+    """Return a joint's mean speeds over short windows.
+
+    From positions, and from measured speeds (K,) each.
+    """
     t, q, dq = recording.t, recording.q[:, index], recording.dq
     assert dq is not None  # noqa: S101 - the caller looked
     steps = np.diff(t)
@@ -290,9 +361,10 @@ def _mean_speeds(recording: Recording, index: int) -> tuple[Array, Array]:
 
 
 def _speed_unit(recording: Recording, index: int) -> list[_Found]:
-    """Compare measured speeds with changes of positions over short windows: their ratio shows wrong units and signs.
+    """Compare measured speeds with changes of positions over short windows.
 
-    Noise of either side makes a ratio of least squares too small or too large: the true one lies between the two.
+    Their ratio shows wrong units and signs. Noise of either side makes a ratio of least squares too
+    small or too large: the true one lies between the two.
     """
     if recording.dq is None or len(recording) < 20:
         return []
@@ -307,7 +379,13 @@ def _speed_unit(recording: Recording, index: int) -> list[_Found]:
         return [(SPEEDS, text, {})] if power > 1e-6 else []
     ratio = inner / power
     if ratio < 0:
-        return [(SPEEDS, "measured speeds have the opposite sign of the positions' change", {"ratio": ratio})]
+        return [
+            (
+                SPEEDS,
+                "measured speeds have the opposite sign of the positions' change",
+                {"ratio": ratio},
+            )
+        ]
     if ratio < 1.2 and other / inner > 0.8:
         return []
     ratio = math.sqrt(other / power)

@@ -1,6 +1,7 @@
-"""Logs left on disk: a pass over the times of each finds length, runs and gaps; samples are read when asked for.
+"""Logs left on disk: a pass over the times of each finds length, runs and gaps.
 
-A hash of how they are read, and of what they hold, is the name of what was made of them.
+Samples are read when asked for. A hash of how they are read, and of what they hold, is the name of
+what was made of them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ from minidyn.recording.read.tables import Columns, LogTable
 from minidyn.recording.recording import SIGNALS, Recording
 from minidyn.recording.sketch import Sketch, info_of
 
-PRUNED = info("recording.pruned", "Of logs on disk only the columns that are needed are read: how many bytes.")
+PRUNED = info(
+    "recording.pruned", "Of logs on disk only the columns that are needed are read: how many bytes."
+)
 
 _MOST = 0.9  # of the bytes: where more are read, nobody need know
 
@@ -86,22 +89,34 @@ def on_disk(scanned: Sequence[tuple[Source, Scan]], notices: Sequence[Notice]) -
     sizes = [source.table.size_of(source.binding.columns) for source in sources]
     needed, held = (sum(size) for size in zip(*sizes))
     if needed < _MOST * held:
-        text = f"{needed / 1e6:.4g} of {held / 1e6:.4g} MB are read: columns that nobody asks for stay where they are"
+        text = (
+            f"{needed / 1e6:.4g} of {held / 1e6:.4g} MB are read: columns that nobody asks for "
+            "stay where they are"
+        )
         found.append(PRUNED(text, needed=needed, held=held))
-    signals = [name for name in SIGNALS if all(name in source.binding.signals for source in sources)]
+    signals = [
+        name for name in SIGNALS if all(name in source.binding.signals for source in sources)
+    ]
     prepared = all(source.table.prepared for source in sources)
     known, about = tuple(dict.fromkeys(found)), info_of(source.table.sketch for source in sources)
-    return LazyRecording(sources[0].binding.joints, tuple(signals), known, tuple(parts), about, prepared)
+    return LazyRecording(
+        sources[0].binding.joints, tuple(signals), known, tuple(parts), about, prepared
+    )
 
 
 def scan(source: Source) -> Scan:
-    """Read the times of a log; motor angles that wrap are refused: what is read of it begins anywhere."""
+    """Read the times of a log.
+
+    Motor angles that wrap are refused: what is read of it begins anywhere.
+    """
     binding, path = source.binding, source.table.path
     if source.convert.motion is not None and "q" in source.convert.on_motor:
         angles = binding.signals["q"]
         head = next(source.table.batches(angles, 1 << 16, 0, 1 << 16))
         if unwrapped(side_by_side([head[name] for name in angles]) * source.convert.scale["q"])[1]:
-            raise DescriptionError(f"{path}: motor angles jump by 2π; lazy=False (--no-lazy) unwraps them")
+            raise DescriptionError(
+                f"{path}: motor angles jump by 2π; lazy=False (--no-lazy) unwraps them"
+            )
     names = [*binding.time, *([binding.run] if binding.run else [])]
     if not names:
         return [0], source.table.count(), []
@@ -120,7 +135,8 @@ def scan(source: Source) -> Scan:
             before = float(times[row - 1]) if row else last
             if not new[row] and times[row] > first + 0.1 * (before - first):
                 raise DescriptionError(
-                    f"{path}: {source.table.place(rows + row)}: time runs backwards; lazy=False sorts it"
+                    f"{path}: {source.table.place(rows + row)}: time runs backwards; lazy=False "
+                    "sorts it"
                 )
             cuts.append(row)
             first = float(times[row])
@@ -149,7 +165,9 @@ class _SourceRun:
 
     def cuts(self, begin: int, end: int) -> Sequence[int]:
         """Return where reading may begin."""
-        return [cut - self.first for cut in self.source.table.cuts() if begin < cut - self.first < end]
+        return [
+            cut - self.first for cut in self.source.table.cuts() if begin < cut - self.first < end
+        ]
 
     def narrowed(self, begin: int, end: int) -> tuple[_SourceRun, int, int]:
         """Return all of it: it is a name and how to read it."""
@@ -162,13 +180,18 @@ class _SourceRun:
 
 
 def hash_of(notes: Path, *values: Any) -> str:
-    """Return a hash of all that values hold, the same in every process; of files names and contents, noted there."""
+    """Return a hash of all that values hold, the same in every process.
+
+    Of files names and contents, noted there.
+    """
     digest = hashlib.sha256(__version__.encode())
     _add(digest.update, values, notes)
     return digest.hexdigest()
 
 
-def _add(update: Callable[[bytes], object], value: Any, notes: Path, above: tuple[object, ...] = ()) -> None:
+def _add(
+    update: Callable[[bytes], object], value: Any, notes: Path, above: tuple[object, ...] = ()
+) -> None:
     """Add a value, and what it holds, to a hash; `above` are the objects that hold it."""
     update(f"<{type(value).__qualname__}>".encode())
     if isinstance(value, str | bytes | int | float | complex | None):
@@ -186,7 +209,9 @@ def _add(update: Callable[[bytes], object], value: Any, notes: Path, above: tupl
         update(f"{value.__module__}.{value.__qualname__}".encode())
     elif isinstance(value, Sketch) or any(value is one for one in above):
         return  # what grows, and changes no sample; a table that holds a method of its own
-    elif any("__reduce__" in vars(kind) for kind in type(value).__mro__[:-1]):  # it says what it is made of
+    elif any(
+        "__reduce__" in vars(kind) for kind in type(value).__mro__[:-1]
+    ):  # it says what it is made of
         _add(update, value.__reduce__(), notes, (*above, value))
     else:
         _add(update, vars(value), notes, (*above, value))

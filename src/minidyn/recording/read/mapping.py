@@ -1,11 +1,12 @@
-"""From a log's columns to joints: names, units, order, signs, offsets, gears, coupling and drive gains.
+"""From a log's columns to joints.
 
-With raw columns x (file order brought to joint order, units converted to SI),
+Names, units, order, signs, offsets, gears, coupling and drive gains. With raw columns x (file order
+brought to joint order, units converted to SI),
 
     q = sign · Rq⁻¹ x_q + offset,    dq, ddq = sign · Rq⁻¹ x,    tau = sign · Rτ (gain · x_tau)
 
-where q_motor = Rq q, Rτ = Rqᵀ unless given: power is the same on both sides. Rq is `coupling`, diag(`gear_ratio`), or,
-where both are given, diag(gear_ratio) · coupling.
+where q_motor = Rq q, Rτ = Rqᵀ unless given: power is the same on both sides. Rq is `coupling`,
+diag(`gear_ratio`), or, where both are given, diag(gear_ratio) · coupling.
 """
 
 from __future__ import annotations
@@ -24,18 +25,21 @@ from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, MissingFile, ShapeError, UnknownName
 from minidyn.files import read_bytes
 from minidyn.formats.toml.table import parse_toml
+from minidyn.model.lock import LockLike
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, info, look
+from minidyn.notices import Notice, info
 from minidyn.recording.recording import SIGNALS
 
-COUPLED = look(
+COUPLED = info(
     "recording.coupled_drives",
-    "The mapping of a motor-side log says that a motor turns with several joints. Identification couples the drive so "
-    "unless the robot's file has couplings of its own.",
+    "The mapping of a motor-side log says that a motor turns with several joints. Identification "
+    "couples the drive so unless the robot's file has couplings of its own.",
     "If the robot's file should say otherwise, give the drive of {joint} its coupling there.",
 )
 
-APPLIED = info("gains.applied", "Torques are currents times drive gains; results have the gains' errors.")
+APPLIED = info(
+    "gains.applied", "Torques are currents times drive gains; results have the gains' errors."
+)
 
 _LENGTH = {"m": 1.0, "cm": 1e-2, "mm": 1e-3, "um": 1e-6, "in": 0.0254}
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -43,7 +47,17 @@ SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 _ANGLE = {"rad": 1.0, "deg": math.pi / 180, "mrad": 1e-3, "turn": 2 * math.pi, "rev": 2 * math.pi}
 _ANGLE |= {"rpm": 2 * math.pi / 60}
-_EFFORT = {"nm": 1.0, "n": 1.0, "nmm": 1e-3, "mnm": 1e-3, "ncm": 1e-2, "knm": 1e3, "kn": 1e3, "a": 1.0, "ma": 1e-3}
+_EFFORT = {
+    "nm": 1.0,
+    "n": 1.0,
+    "nmm": 1e-3,
+    "mnm": 1e-3,
+    "ncm": 1e-2,
+    "knm": 1e3,
+    "kn": 1e3,
+    "a": 1.0,
+    "ma": 1e-3,
+}
 
 UNITS = frozenset(_ANGLE | _LENGTH | _EFFORT)
 """Units of positions, speeds and torques that are known, in small letters."""
@@ -62,35 +76,49 @@ class SignalOptions(TypedDict, total=False):
         time: Time column: name or index; a pair (seconds, nanoseconds).
         time_unit: "s", "ms", "us" or "ns"; None: from the name, else from the spacing.
         rate: Samples per second, where there is no time column (or it is not to be trusted).
-        q: Columns of the positions: names, indices, a range "1:7", a pattern "pos_*" or "{joint}_pos".
+        q: Columns of the positions: names, indices, a range "1:7", a pattern "pos_*" or
+            "{joint}_pos".
         dq: Columns of the speeds; False: not read.
         ddq: Columns of the accelerations; False: not read.
-        use_ddq: Use the file's accelerations, and everything else as it is: nothing is filtered. Otherwise they are
-            left out, unless the file says that minidyn prepared it.
+        use_ddq: Use the file's accelerations, and everything else as it is: nothing is filtered.
+            Otherwise they are left out, unless the file says that minidyn prepared it.
         tau: Columns of the torques or motor currents; False: not read.
-        joints: Names of the file's joints in the order of its columns; or {robot's joint: file's joint}.
+        joints: Names of the file's joints in the order of its columns; or {robot's joint: file's
+            joint}.
         units: "deg", "mm", ("deg", "mm"), one per joint, or {"q": ..., "dq": ..., "tau": ...}.
         offset: Added to q (rad or m): a number, one per joint, or {joint: value}.
         sign: +1 or -1: a number, one per joint, or {joint: value}.
         gear_ratio: Motor turns per joint turn, one per joint.
         coupling: Matrix (n, n) from joint to motor positions; with `gear_ratio` without the ratios.
-        torque_coupling: Matrix (n, n) from motor to joint torques; None: the transpose of the whole position matrix.
-        drive_gain: Torque per unit of the tau column, motor side (N m/A for currents), one per joint.
-        drive_gain_covariance: Of `drive_gain` (n, n), where known; loads that are found account for it.
-        currents_as_torque: Take columns of motor currents that have no `drive_gain` as they are; else they are refused.
-        known_torque: Columns of torques that are known, N m or N at the joint, one per joint or {joint: column}, read
-            as telemetry "known_torque", which `md.identify` subtracts.
-        wrench: Six columns of a force sensor, forces (N) then moments (N m), read as telemetry "wrench"; None: from
-            their names (fx ... tz, force_x ... torque_z, wrench.force.x ...), of a bag its topic of WrenchStamped.
-        command: Columns of commanded positions, rad or m, one per joint or {joint: column}, read as telemetry "q_d",
-            which `md.identify_actuators` needs.
-        motor_side: Signals measured on the motor side: True, False or a list; None: all where ratios are given.
-            True without ratios: the robot's own gear ratios and coupling.
-        header: Whether the first line of a CSV names the columns; None: it does where it is no row of numbers.
+        torque_coupling: Matrix (n, n) from motor to joint torques; None: the transpose of the whole
+            position matrix.
+        drive_gain: Torque per unit of the tau column, motor side (N m/A for currents), one per
+            joint.
+        drive_gain_covariance: Of `drive_gain` (n, n), where known; loads that are found account for
+            it.
+        currents_as_torque: Take columns of motor currents that have no `drive_gain` as they are;
+            else they are refused.
+        known_torque: Columns of torques that are known, N m or N at the joint, one per joint or
+            {joint: column}, read as telemetry "known_torque", which `md.identify` subtracts.
+        wrench: Six columns of a force sensor, forces (N) then moments (N m), read as telemetry
+            "wrench"; None: from their names (fx ... tz, force_x ... torque_z, wrench.force.x ...),
+            of a bag its topic of WrenchStamped.
+        command: Columns of commanded positions, rad or m, one per joint or {joint: column}, read as
+            telemetry "q_d", which `md.identify_actuators` needs.
+        motor_side: Signals measured on the motor side: True, False or a list; None: all where
+            ratios are given. True without ratios: the robot's own gear ratios and coupling.
+        header: Whether the first line of a CSV names the columns; None: it does where it is no row
+            of numbers.
         delimiter: Of a CSV; None: guessed.
-        topic: Of a bag; None: the only one of sensor_msgs/JointState, else the one with the robot's joints.
+        topic: Of a bag; None: the only one of sensor_msgs/JointState, else the one with the robot's
+            joints; where there is none, of trajectory_msgs/JointTrajectory.
         run: Column whose changes begin a new run.
-        together: Whether several files are one run spread over them; None: where each holds other signals.
+        together: Whether several files are one run spread over them; None: where each holds other
+            signals.
+        lock: Joints of the robot that did not move, {joint: position}, whether logged or not, as
+            for :meth:`Robot.locked`.
+        keep_joints: Names or patterns of the joints that moved, the others are locked, as for
+            :meth:`Robot.reduced`.
     """
 
     time: Columns | None
@@ -120,6 +148,8 @@ class SignalOptions(TypedDict, total=False):
     topic: str | None
     run: str | None
     together: bool | None
+    lock: LockLike | None
+    keep_joints: str | Sequence[str] | None
 
 
 OPTIONS = tuple(SignalOptions.__annotations__)
@@ -127,9 +157,13 @@ OPTIONS = tuple(SignalOptions.__annotations__)
 
 
 def _listed(value: Any, kind: Any) -> bool:
-    """Whether a value is a list (or tuple, array, range) of texts, or of what else a column is named by."""
+    """Whether a value is a list (or tuple, array, range) of texts, or of what else a column is
+    named by.
+    """
     return (
-        isinstance(value, Iterable) and not isinstance(value, str | Mapping) and all(isinstance(x, kind) for x in value)
+        isinstance(value, Iterable)
+        and not isinstance(value, str | Mapping)
+        and all(isinstance(x, kind) for x in value)
     )
 
 
@@ -141,7 +175,11 @@ _KINDS: tuple[tuple[tuple[str, ...], str, Callable[[Any], bool]], ...] = (
         lambda v: isinstance(v, bool | np.bool_),
     ),
     (("time_unit", "topic", "run"), "a text", lambda v: isinstance(v, str)),
-    (("delimiter",), "one character", lambda v: isinstance(v, str) and len(v) == 1 and v not in '\r\n"'),
+    (
+        ("delimiter",),
+        "one character",
+        lambda v: isinstance(v, str) and len(v) == 1 and v not in '\r\n"',
+    ),
     (
         ("time", "q", "dq", "ddq", "tau"),
         "names or numbers of columns",
@@ -150,7 +188,9 @@ _KINDS: tuple[tuple[tuple[str, ...], str, Callable[[Any], bool]], ...] = (
     (
         ("known_torque",),
         "names or numbers of columns, or a table of them",
-        lambda v: isinstance(v, _INDEX) or _listed(v.values() if isinstance(v, Mapping) else v, _INDEX),
+        lambda v: (
+            isinstance(v, _INDEX) or _listed(v.values() if isinstance(v, Mapping) else v, _INDEX)
+        ),
     ),
     (
         ("joints",),
@@ -160,9 +200,22 @@ _KINDS: tuple[tuple[tuple[str, ...], str, Callable[[Any], bool]], ...] = (
     (
         ("units",),
         "a text, texts, or a table of them",
-        lambda v: all(isinstance(x, str) or _listed(x, str) for x in (v.values() if isinstance(v, Mapping) else [v])),
+        lambda v: all(
+            isinstance(x, str) or _listed(x, str)
+            for x in (v.values() if isinstance(v, Mapping) else [v])
+        ),
     ),
-    (("motor_side",), "true, false or names of signals", lambda v: isinstance(v, bool | np.bool_) or _listed(v, str)),
+    (
+        ("lock",),
+        "names of joints, or a table of their positions",
+        lambda v: isinstance(v, str | Mapping) or _listed(v, str),
+    ),
+    (("keep_joints",), "names of joints", lambda v: isinstance(v, str) or _listed(v, str)),
+    (
+        ("motor_side",),
+        "true, false or names of signals",
+        lambda v: isinstance(v, bool | np.bool_) or _listed(v, str),
+    ),
 )
 """Options, what is expected of each, and whether a value is that."""
 
@@ -172,7 +225,9 @@ class SignalMap(SimpleNamespace):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**dict.fromkeys(OPTIONS) | options)
-        if self.rate is not None and not (isinstance(self.rate, int | float) and 0 < self.rate < math.inf):
+        if self.rate is not None and not (
+            isinstance(self.rate, int | float) and 0 < self.rate < math.inf
+        ):
             raise DescriptionError(f"rate: expected samples per second above 0, got {self.rate!r}")
         for names, expected, fits in _KINDS:
             for name in names:
@@ -207,7 +262,9 @@ class SignalMap(SimpleNamespace):
 class Conversion:
     """The linear maps from raw columns in joint order to SI on the joint side."""
 
-    scale: Mapping[str, Array]  # for each signal, factors (n,) applied to the raw columns; drive gains included
+    scale: Mapping[
+        str, Array
+    ]  # for each signal, factors (n,) applied to the raw columns; drive gains included
     motion: Array | None  # matrix (n, n) from raw to joint motion: Rq⁻¹; None: identity
     torque: Array | None  # matrix (n, n) from raw to joint torque: Rτ; None: identity
     offset: Array  # added to q (n,), rad or m
@@ -225,9 +282,11 @@ class Conversion:
         return values + self.offset if signal == "q" and np.any(self.offset) else values
 
     def turn_bounds(self, joints: Sequence[str], robot: Robot | None) -> Array:
-        """Return between which angles, rad, raw positions of joints may lie (n, 2) by the robot's limits.
+        """Return between which angles, rad, raw positions of joints may lie (n, 2) by the robot's
+        limits.
 
-        NaN where it does not say, and where a turn that is measured is no turn of the joint: slides, the motor side.
+        NaN where it does not say, and where a turn that is measured is no turn of the joint:
+        slides, the motor side.
         """
         bounds = np.full((len(joints), 2), np.nan)
         if robot is None or (self.motion is not None and "q" in self.on_motor):
@@ -240,24 +299,43 @@ class Conversion:
         return bounds
 
 
+def mapped_locks(given: SignalMap, robot: Robot) -> Robot:
+    """Return the robot with the joints locked that a mapping names."""
+    robot = robot if given.lock is None else robot.locked(given.lock)
+    return robot if given.keep_joints is None else robot.reduced(given.keep_joints)
+
+
 def conversion(given: SignalMap, joints: Sequence[str], robot: Robot | None) -> Conversion:
-    """Return the conversion for joints in this order; sizes, signs, ratios, joints and units are checked."""
+    """Return the conversion for joints in this order.
+
+    Sizes, signs, ratios, joints and units are checked.
+    """
     sign = _vector("sign", given.sign, joints, 1.0)
     if not np.all(np.abs(sign) == 1):
         raise ShapeError(f"sign: expected +1 or -1 for each joint, got {sign.tolist()}")
-    slides = [None if robot is None else robot.joints[robot.joint_index(name)].slides for name in joints]
+    slides = [
+        None if robot is None else robot.joints[robot.joint_index(name)].slides for name in joints
+    ]
     scale = {signal: _scales(given.units, signal, joints, slides) for signal in SIGNALS}
     scale["tau"] = scale["tau"] * _vector("drive_gain", given.drive_gain, joints, 1.0)
     Rq = _position_matrix(given, joints, robot)
     sides = given.motor_side
     on_motor = SIGNALS if sides is None or sides is True else () if sides is False else tuple(sides)
     _require("signal in motor_side", on_motor, SIGNALS)
-    if Rq is not None and not (np.abs(Rq).max() > 1e-100 and abs(np.linalg.det(Rq / np.abs(Rq).max())) >= 1e-12):
-        raise ShapeError("coupling, gear_ratio: the matrix from joint to motor positions has no inverse")
-    motion, torque = (None, None) if Rq is None else (np.asarray(np.linalg.inv(Rq), dtype=float), Rq.T)
+    if Rq is not None and not (
+        np.abs(Rq).max() > 1e-100 and abs(np.linalg.det(Rq / np.abs(Rq).max())) >= 1e-12
+    ):
+        raise ShapeError(
+            "coupling, gear_ratio: the matrix from joint to motor positions has no inverse"
+        )
+    motion, torque = (
+        (None, None) if Rq is None else (np.asarray(np.linalg.inv(Rq), dtype=float), Rq.T)
+    )
     if given.torque_coupling is not None:
         torque = _matrix("torque_coupling", given.torque_coupling, len(joints))
-    return Conversion(scale, motion, torque, _vector("offset", given.offset, joints, 0.0), on_motor, sign)
+    return Conversion(
+        scale, motion, torque, _vector("offset", given.offset, joints, 0.0), on_motor, sign
+    )
 
 
 def _position_matrix(given: SignalMap, joints: Sequence[str], robot: Robot | None) -> Array | None:
@@ -269,7 +347,9 @@ def _position_matrix(given: SignalMap, joints: Sequence[str], robot: Robot | Non
     if not given.motor_side:
         return None
     if robot is None:
-        raise DescriptionError("motor_side: give gear_ratio or coupling, or a robot whose drives have them")
+        raise DescriptionError(
+            "motor_side: give gear_ratio or coupling, or a robot whose drives have them"
+        )
     for row, name in enumerate(joints):
         drive = robot.joints[robot.joint_index(name)].drive
         ratios[row] = drive.gear_ratio
@@ -295,7 +375,9 @@ def _vector(what: str, value: Any, joints: Sequence[str], default: float) -> Arr
         try:
             made = np.array(np.broadcast_to(np.asarray(value, dtype=float), (len(joints),)))
         except (TypeError, ValueError):
-            raise ShapeError(f"{what}: expected a number or {len(joints)}, one per joint, got {value!r}") from None
+            raise ShapeError(
+                f"{what}: expected a number or {len(joints)}, one per joint, got {value!r}"
+            ) from None
     if not np.all(np.isfinite(made)):
         raise ShapeError(f"{what}: expected finite numbers, got {made.tolist()}")
     return made
@@ -307,12 +389,17 @@ def _matrix(what: str, value: Any, n: int) -> Array:
     except (TypeError, ValueError):
         made = np.zeros(0)
     if made.shape != (n, n) or not np.all(np.isfinite(made)):
-        raise ShapeError(f"{what}: expected a finite matrix of shape {(n, n)}, got shape {made.shape}")
+        raise ShapeError(
+            f"{what}: expected a finite matrix of shape {(n, n)}, got shape {made.shape}"
+        )
     return made
 
 
 def _scales(units: Any, signal: str, joints: Sequence[str], slides: Sequence[bool | None]) -> Array:
-    """Return the factors (n,) to SI; `slides` says of each joint whether it is prismatic, None where no robot does."""
+    """Return the factors (n,) to SI.
+
+    `slides` says of each joint whether it is prismatic, None where no robot does.
+    """
     chosen, explicit = units, False
     if isinstance(units, Mapping):
         chosen, explicit = units.get(signal), bool(units.get(signal))
@@ -322,8 +409,13 @@ def _scales(units: Any, signal: str, joints: Sequence[str], slides: Sequence[boo
             chosen = [units.get(name, "") for name in joints]
     factors = np.ones(len(joints))
     words = [] if chosen is None else [chosen] if isinstance(chosen, str) else list(chosen)
-    # two words are one for each of two joints, unless they are an angle unit and a length unit for both
-    pair = len(slides) == 2 and len({_base(str(word)) in _ANGLE for word in words}) == 2 and None not in slides
+    # two words are one for each of two joints, unless they are an angle unit and a length unit for
+    # both
+    pair = (
+        len(slides) == 2
+        and len({_base(str(word)) in _ANGLE for word in words}) == 2
+        and None not in slides
+    )
     per_joint = not isinstance(chosen, str) and len(words) == len(joints) and not pair
     for index, slide in enumerate(slides):
         for word in [words[index]] if per_joint else words:
@@ -358,14 +450,20 @@ def _factor(word: str, signal: str, slides: bool | None, explicit: bool) -> floa
 
 
 def mapped_coupling(given: SignalMap, joint_names: Sequence[str]) -> list[Notice]:
-    """Return a notice for each drive that other joints turn, too: it stays with the recording, files included."""
+    """Return a notice for each drive that other joints turn, too.
+
+    It stays with the recording, files included.
+    """
     if given.coupling is None:
         return []
     names = joint_names
     if isinstance(given.joints, list | tuple) and sorted(map(str, given.joints)) == sorted(names):
         names = [str(name) for name in given.joints]
     try:
-        R, signs = _matrix("coupling", given.coupling, len(names)), _vector("sign", given.sign, names, 1.0)
+        R, signs = (
+            _matrix("coupling", given.coupling, len(names)),
+            _vector("sign", given.sign, names, 1.0),
+        )
     except (TypeError, ValueError, UnknownName):
         return []  # the reader says what is wrong with them
     if np.any(np.diag(R) == 0):
@@ -373,22 +471,33 @@ def mapped_coupling(given: SignalMap, joint_names: Sequence[str]) -> list[Notice
     ratios = R * signs / (np.diag(R) * signs)[:, None]  # joint side: the drive's own joint counts 1
     notices = []
     for i, name in enumerate(names):
-        others = {other: float(ratios[i, k]) for k, other in enumerate(names) if k != i and ratios[i, k] != 0.0}
+        others = {
+            other: float(ratios[i, k])
+            for k, other in enumerate(names)
+            if k != i and ratios[i, k] != 0.0
+        }
         if others:
-            text = f"the drive of {name} also turns with {', '.join(others)}, as the mapping's coupling says"
+            text = (
+                f"the drive of {name} also turns with {', '.join(others)}, as the mapping's "
+                "coupling says"
+            )
             notices.append(COUPLED(text, joint=name, coupling=others))
     return notices
 
 
 def gains_applied(joints: Sequence[str], gains: Array, shares: Array | None = None) -> Notice:
-    """Return the notice of torques that are currents times gains (n,), with the covariance of the gains' shares.
+    """Return the notice of torques that are currents times gains (n,), with the covariance of the
+    gains' shares.
 
     It stays with the recording, files included, and with estimates: see `gain_errors`.
     """
     text = "torques are currents times drive gains"
     if shares is not None:
         worst = int(np.argmax(np.diag(shares)))
-        text += f" (standard deviation up to {100 * np.sqrt(shares[worst, worst]):.2g} %, joint {joints[worst]!r})"
+        text += (
+            f" (standard deviation up to {100 * np.sqrt(shares[worst, worst]):.2g} %, joint "
+            f"{joints[worst]!r})"
+        )
     known = None if shares is None else shares.tolist()
     return APPLIED(text, joints=list(joints), drive_gain=gains.tolist(), covariance=known)
 
@@ -397,12 +506,17 @@ def mapped_gains(given: SignalMap, joints: Sequence[str]) -> list[Notice]:
     """Return the notice of a mapping's drive gains."""
     if given.drive_gain is None:
         if given.drive_gain_covariance is not None:
-            raise ShapeError("drive_gain_covariance: gains whose covariance is given must be given, too: drive_gain")
+            raise ShapeError(
+                "drive_gain_covariance: gains whose covariance is given must be given, too: "
+                "drive_gain"
+            )
         return []
     gains, shares = _vector("drive_gain", given.drive_gain, joints, 1.0), None
     if given.drive_gain_covariance is not None:
         C = _matrix("drive_gain_covariance", given.drive_gain_covariance, len(joints))
         if not np.allclose(C, C.T) or np.linalg.eigvalsh(C).min() < -1e-9 * np.abs(C).max():
-            raise ShapeError("drive_gain_covariance: expected a symmetric matrix without negative eigenvalues")
+            raise ShapeError(
+                "drive_gain_covariance: expected a symmetric matrix without negative eigenvalues"
+            )
         shares = C / np.outer(gains, gains)
     return [gains_applied(joints, gains, shares)]

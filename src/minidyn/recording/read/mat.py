@@ -1,8 +1,8 @@
 """MATLAB files: version 5 to 7.2 through SciPy, version 7.3, which is HDF5, through h5py.
 
-Arrays of numbers, alone or in structs, are columns; Simulink's "structure with time" is read by the labels of its
-signals. A matrix may have its samples along either side. Objects of MATLAB classes (table, timeseries) are stored in a
-form that MATLAB alone reads.
+Arrays of numbers, alone or in structs, are columns; Simulink's "structure with time" is read by the
+labels of its signals. A matrix may have its samples along either side. Objects of MATLAB classes
+(table, timeseries) are stored in a form that MATLAB alone reads.
 """
 
 from __future__ import annotations
@@ -26,34 +26,54 @@ _JOINTS = "joint_names"
 _MATRIX, _COMPRESSED = 14, 15  # how variables begin, plain and packed
 _NUMBERS = frozenset((1, 2, 3, 4, 5, 6, 7, 9, 12, 13))  # types of numbers, INT8 to UINT64
 _LETTERS = _NUMBERS | {16, 17, 18}  # and text
-_CELL, _STRUCT, _OBJECT, _CHAR, _SPARSE, _HANDLE, _OPAQUE = 1, 2, 3, 4, 5, 16, 17  # classes of matrices
+_CELL, _STRUCT, _OBJECT, _CHAR, _SPARSE, _HANDLE, _OPAQUE = (
+    1,
+    2,
+    3,
+    4,
+    5,
+    16,
+    17,
+)  # classes of matrices
 _DEEPEST = 50  # matrices inside each other
 _PIECE = 1 << 16
 _Named = tuple[str, NDArray[Any]]
 
 
 def mat_table(path: Path) -> ArrayTable:
-    """Return the arrays of a MATLAB file as a table; one whose samples are its columns is turned."""
+    """Return the arrays of a MATLAB file as a table.
+
+    One whose samples are its columns is turned.
+    """
     with path.open("rb") as file:
         head = file.read(512 + len(_HDF5))
     read = _version_7_3 if head.startswith(_HDF5) or head[512:] == _HDF5 else _version_5
     found = dict(read(path))
-    joints = next((value for key, value in found.items() if key.rpartition(".")[2] == _JOINTS), np.zeros(0))
-    arrays = {key: array for key, array in found.items() if array.dtype.kind in "fiub" and array.ndim}
+    joints = next(
+        (value for key, value in found.items() if key.rpartition(".")[2] == _JOINTS), np.zeros(0)
+    )
+    arrays = {
+        key: array for key, array in found.items() if array.dtype.kind in "fiub" and array.ndim
+    }
     parents = {key.rpartition(".")[0] for key in arrays}
     if len(parents) == 1:  # one struct holds everything: its name says nothing
         arrays = {key.rpartition(".")[2]: array for key, array in arrays.items()}
     sizes = [size for array in arrays.values() for size in array.shape]
     if not sizes:
         raise DescriptionError(
-            f"{path}: no arrays of numbers. Tables and timeseries of MATLAB must be saved as arrays or in a struct: "
-            "log.t = ...; log.q = ...; save('log.mat', '-struct', 'log')"
+            f"{path}: no arrays of numbers. Tables and timeseries of MATLAB must be saved as "
+            "arrays or in a struct: log.t = ...; log.q = ...; save('log.mat', '-struct', 'log')"
         )
-    rows = next((max(array.shape) for key, array in arrays.items() if key in ("t", "time")), max(sizes))
+    rows = next(
+        (max(array.shape) for key, array in arrays.items() if key in ("t", "time")), max(sizes)
+    )
     turned = {
-        key: array.T if len(array) != rows and array.shape[-1] == rows else array for key, array in arrays.items()
+        key: array.T if len(array) != rows and array.shape[-1] == rows else array
+        for key, array in arrays.items()
     }
-    return ArrayTable(path, turned, [str(name) for name in joints.ravel()] if joints.dtype.kind in "UO" else ())
+    return ArrayTable(
+        path, turned, [str(name) for name in joints.ravel()] if joints.dtype.kind in "UO" else ()
+    )
 
 
 def _version_5(path: Path) -> Iterator[_Named]:
@@ -61,7 +81,9 @@ def _version_5(path: Path) -> Iterator[_Named]:
     from scipy.io.matlab import matfile_version
 
     try:
-        check_unpacked(path, _unpacked_size(path), "save it uncompressed: save('log.mat', ..., '-v6')")
+        check_unpacked(
+            path, _unpacked_size(path), "save it uncompressed: save('log.mat', ..., '-v6')"
+        )
         if matfile_version(path)[0] == 1:
             _check_tags(path)
         content = loadmat(path, squeeze_me=True, struct_as_record=True)
@@ -86,7 +108,9 @@ def _parts(file: BinaryIO) -> Iterator[tuple[str, int, int]]:
 
 
 def _unpacked_size(path: Path) -> int:
-    """Return the bytes of all compressed variables of a file, unpacked piece by piece and thrown away."""
+    """Return the bytes of all compressed variables of a file, unpacked piece by piece and thrown
+    away.
+    """
     total = 0
     with path.open("rb") as file:
         for _, kind, end in _parts(file):
@@ -100,7 +124,10 @@ def _unpacked_size(path: Path) -> int:
 
 
 def _check_tags(path: Path) -> None:
-    """Raise where a part of a file is not what it says: SciPy believes the types of numbers, and crashes."""
+    """Raise where a part of a file is not what it says.
+
+    SciPy believes the types of numbers, and crashes.
+    """
     with path.open("rb") as file:
         for order, kind, end in _parts(file):
             if kind == _COMPRESSED:
@@ -121,14 +148,19 @@ class _Tags:
         return struct.unpack(f"{self._order}{count}I", self._file.read(4 * count))
 
     def _part(self, kinds: frozenset[int]) -> bytes | int:
-        """Go past a part of one of these types; return its bytes where they are few, else how many there are."""
+        """Go past a part of one of these types.
+
+        Return its bytes where they are few, else how many there are.
+        """
         (word,) = self._words(1)
         kind, size = word & 0xFFFF if word >> 16 else word, word >> 16
         small = bool(size)
         if not small:
             (size,) = self._words(1)
         if kind not in kinds or (small and size > 4) or self._file.tell() + size > self._size:
-            raise ValueError(f"a part of type {kind} and {size} bytes, where one of another is expected")
+            raise ValueError(
+                f"a part of type {kind} and {size} bytes, where one of another is expected"
+            )
         room = 4 if small else -(-size // 8) * 8
         if room <= 256:
             return self._file.read(room)[:size]
@@ -149,7 +181,9 @@ class _Tags:
         """Go through a matrix and those in it."""
         kind, size = self._words(2)
         if kind != _MATRIX or depth > _DEEPEST:
-            raise ValueError("no matrix where one is expected" if kind != _MATRIX else "nested too deeply")
+            raise ValueError(
+                "no matrix where one is expected" if kind != _MATRIX else "nested too deeply"
+            )
         if not size:
             return
         _, _, flags, _ = self._words(4)
@@ -161,7 +195,11 @@ class _Tags:
             return
         sides = self._integers()
         count = math.prod(sides)
-        if len(sides) < 2 or min(sides) < 0 or (count > self._size and what in (_CELL, _STRUCT, _OBJECT, _CHAR)):
+        if (
+            len(sides) < 2
+            or min(sides) < 0
+            or (count > self._size and what in (_CELL, _STRUCT, _OBJECT, _CHAR))
+        ):
             raise ValueError(f"a matrix of sides {sides}")
         self._length()
         if what in (_STRUCT, _OBJECT):
@@ -180,7 +218,10 @@ class _Tags:
 
 
 def _in_struct(key: str, value: NDArray[Any]) -> Iterator[_Named]:
-    """Yield the arrays of a variable: itself, or the fields of a struct and of those of an array of structs."""
+    """Yield the arrays of a variable.
+
+    Itself, or the fields of a struct and of those of an array of structs.
+    """
     if value.dtype.names is None:
         yield key, value
         return
@@ -196,7 +237,11 @@ def _in_struct(key: str, value: NDArray[Any]) -> Iterator[_Named]:
 
 
 def _bare(value: Any) -> Any:
-    return value.item() if isinstance(value, np.ndarray) and value.dtype == object and value.ndim == 0 else value
+    return (
+        value.item()
+        if isinstance(value, np.ndarray) and value.dtype == object and value.ndim == 0
+        else value
+    )
 
 
 def _version_7_3(path: Path) -> Iterator[_Named]:
@@ -223,10 +268,21 @@ def _in_group(group: Any, key: str, file: Any) -> Iterator[_Named]:
         elif not hasattr(item, "nbytes"):  # the name of a type
             continue
         elif name == _JOINTS and item.dtype.kind == "O":
-            names = ["".join(map(chr, np.ravel(file[reference][()]))) for reference in np.ravel(item[()])]
+            names = [
+                "".join(map(chr, np.ravel(file[reference][()]))) for reference in np.ravel(item[()])
+            ]
             yield here, np.array(names)
-        elif item.attrs.get("MATLAB_class", b"double") not in (b"char", b"cell") and item.dtype.kind in "fiub":
+        elif (
+            item.attrs.get("MATLAB_class", b"double") not in (b"char", b"cell")
+            and item.dtype.kind in "fiub"
+        ):
             if item.external or item.is_virtual:
-                raise DescriptionError(f"{file.filename}: the values of {here!r} are in other files; copy them in")
-            check_unpacked(Path(file.filename), item.nbytes, "save it uncompressed: save('log.mat', ..., '-v6')")
+                raise DescriptionError(
+                    f"{file.filename}: the values of {here!r} are in other files; copy them in"
+                )
+            check_unpacked(
+                Path(file.filename),
+                item.nbytes,
+                "save it uncompressed: save('log.mat', ..., '-v6')",
+            )
             yield here, np.squeeze(np.asarray(item[()]).T)

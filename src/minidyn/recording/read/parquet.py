@@ -16,11 +16,19 @@ from typing import Any, TypeVar
 from minidyn.arrays import may_thread
 from minidyn.errors import DescriptionError, MinidynError, optional
 from minidyn.notices import Notice
-from minidyn.recording.read.tables import WIDEST, Columns, LogTable, check_unpacked, numbers, own_notes
+from minidyn.recording.read.tables import (
+    WIDEST,
+    Columns,
+    LogTable,
+    check_unpacked,
+    numbers,
+    own_notes,
+)
 from minidyn.recording.recording import SKETCH
 from minidyn.recording.sketch import Sketch
 
-_BUFFER = 1 << 18  # bytes of a column held while it is read: otherwise all of it, and row groups have a million rows
+# bytes of a column held while it is read: otherwise all of it, and row groups have a million rows
+_BUFFER = 1 << 18
 
 _MOST_ALIKE = 1000  # values that are remembered
 _ALIKE: dict[bytes, Any] = {}
@@ -28,7 +36,10 @@ T = TypeVar("T")
 
 
 def alike(value: T) -> T:
-    """Return a plain value that is not changed, or one equal to it that is there: thousands of logs are alike."""
+    """Return a plain value that is not changed, or one equal to it that is there.
+
+    Thousands of logs are alike.
+    """
     if len(_ALIKE) > _MOST_ALIKE:
         _ALIKE.clear()
     found: T = _ALIKE.setdefault(pickle.dumps(value), value)
@@ -36,7 +47,10 @@ def alike(value: T) -> T:
 
 
 class ParquetTable(LogTable):
-    """A Parquet file as a table; list columns (one list per sample) are several columns NAME[0], NAME[1], ..."""
+    """A Parquet file as a table.
+
+    List columns (one list per sample) are several columns NAME[0], NAME[1], ...
+    """
 
     def __init__(self, path: Path) -> None:
         parquet = optional("pyarrow.parquet")
@@ -45,16 +59,24 @@ class ParquetTable(LogTable):
         with (
             _readable(path),
             path.open("rb") as stream,
-            parquet.ParquetFile(path if isinstance(path, Path) else stream, pre_buffer=False) as file,
+            parquet.ParquetFile(
+                path if isinstance(path, Path) else stream, pre_buffer=False
+            ) as file,
         ):
             schema, self._rows = file.schema_arrow, file.metadata.num_rows
-            groups = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+            groups = [
+                file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)
+            ]
             sizes = _column_bytes(stream)
             lists = [field.name for field in schema if _is_list(field.type)]
-            first = next(file.iter_batches(1, columns=lists), None) if lists and self._rows else None
+            first = (
+                next(file.iter_batches(1, columns=lists), None) if lists and self._rows else None
+            )
         if len(set(schema.names)) < len(schema.names):
             twice = next(name for name, number in Counter(schema.names).items() if number > 1)
-            raise DescriptionError(f"{path}: two columns are called {twice!r}; names of columns must differ")
+            raise DescriptionError(
+                f"{path}: two columns are called {twice!r}; names of columns must differ"
+            )
         self._source: dict[str, tuple[str, int]] = {}
         for field in schema:
             if _is_list(field.type):
@@ -66,9 +88,13 @@ class ParquetTable(LogTable):
         self.names, self._groups = tuple(self._source), tuple(accumulate(groups))
         metadata = schema.metadata or {}
         with own_notes(path):
-            self.notices = tuple(map(Notice.from_json, json.loads(metadata.get(b"minidyn.notices", b"[]"))))
+            self.notices = tuple(
+                map(Notice.from_json, json.loads(metadata.get(b"minidyn.notices", b"[]")))
+            )
             self.prepared = bool(json.loads(metadata.get(b"minidyn.prepared", b"false")))
-            self.sketch = Sketch.from_json(json.loads(metadata.get(f"minidyn.{SKETCH}".encode(), b"null")))
+            self.sketch = Sketch.from_json(
+                json.loads(metadata.get(f"minidyn.{SKETCH}".encode(), b"null"))
+            )
         self._recognise()
         self._columns, self._sizes = alike(tuple(sizes)), tuple(sizes.values())
         for name in ("names", "joint_names", "_source", "notices"):
@@ -76,7 +102,9 @@ class ParquetTable(LogTable):
         if not self._rows:
             raise DescriptionError(f"{path}: no samples; the table has no rows")
 
-    def batches(self, names: Sequence[str], samples: int, begin: int = 0, end: int = sys.maxsize) -> Iterator[Columns]:
+    def batches(
+        self, names: Sequence[str], samples: int, begin: int = 0, end: int = sys.maxsize
+    ) -> Iterator[Columns]:
         """Yield the columns; only the row groups that are asked for are read."""
         parquet = optional("pyarrow.parquet")
 
@@ -96,7 +124,9 @@ class ParquetTable(LogTable):
                 row += rows
             row = skipped
             threads, size = may_thread(), min(samples, 1 << 20)
-            for batch in file.iter_batches(size, row_groups=groups, columns=wanted, use_threads=threads):
+            for batch in file.iter_batches(
+                size, row_groups=groups, columns=wanted, use_threads=threads
+            ):
                 low, high = max(begin - row, 0), min(stop - row, batch.num_rows)
                 row += batch.num_rows
                 if low < high:
@@ -111,7 +141,10 @@ class ParquetTable(LogTable):
         return sum(size for name, size in sizes if name in wanted), sum(self._sizes)
 
     def whole(self, names: Sequence[str]) -> Columns:
-        """Return the columns in memory: repeated values take no room in a file, so their number is checked first."""
+        """Return the columns in memory.
+
+        Repeated values take no room in a file, so their number is checked first.
+        """
         check_unpacked(self.path, 8 * self._rows * len(names), "read it with lazy=True")
         return super().whole(names)
 
@@ -133,8 +166,8 @@ class ParquetTable(LogTable):
 def _column_bytes(stream: Any) -> dict[str, int]:
     """Return the packed bytes of each column of a file that Arrow has opened.
 
-    Arrow's objects of column chunks end the process where a statistic in the file is broken, and so does its writer of
-    metadata where orders of columns are, so neither is asked.
+    Arrow's objects of column chunks end the process where a statistic in the file is broken, and so
+    does its writer of metadata where orders of columns are, so neither is asked.
     """
     stream.seek(-8, os.SEEK_END)
     size = int.from_bytes(stream.read(4), "little")
@@ -165,7 +198,10 @@ class _Footer:
         self._data, self._at = data, 0
 
     def value(self, kind: int, wanted: dict[int, Any] | None) -> Any:
-        """Return what comes next: structures as dicts of the wanted fields; None: it is passed over."""
+        """Return what comes next: structures as dicts of the wanted fields.
+
+        None: it is passed over.
+        """
         data = self._data
         if kind == _STRUCT:
             found: dict[int, Any] = {}
@@ -237,11 +273,18 @@ def _source(path: Path) -> Any:
 
 def _is_list(kind: Any) -> bool:
     pa = optional("pyarrow")
-    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    is_list = (
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    )
     return bool(is_list and _is_number(kind.value_type))
 
 
 def _is_number(kind: Any) -> bool:
     pa = optional("pyarrow")
     number = pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
-    return bool(number or pa.types.is_timestamp(kind) or pa.types.is_duration(kind) or pa.types.is_decimal(kind))
+    return bool(
+        number
+        or pa.types.is_timestamp(kind)
+        or pa.types.is_duration(kind)
+        or pa.types.is_decimal(kind)
+    )

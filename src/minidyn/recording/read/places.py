@@ -1,8 +1,9 @@
-"""Where logs live: files and folders of this machine, patterns, and whatever fsspec reaches (s3, gs, https, memory).
+"""Where logs live.
 
-Parquet is read where it lies, only the parts that are needed; other formats are copied first, into a folder that is
-gone when the program ends (where it was killed, when the next one starts). Credentials come from the environment, as
-fsspec's file systems read them, and are written nowhere.
+Files and folders of this machine, patterns, and whatever fsspec reaches (s3, gs, https, memory).
+Parquet is read where it lies, only the parts that are needed; other formats are copied first, into
+a folder that is gone when the program ends (where it was killed, when the next one starts).
+Credentials come from the environment, as fsspec's file systems read them, and are written nowhere.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from urllib.parse import urlsplit
 
 from minidyn.errors import DescriptionError, MissingFile, optional
 from minidyn.files import beside, refuse_special, sweep, write_atomically
-from minidyn.notices import Notice, look
+from minidyn.notices import Notice, info
 
 _PATTERN = frozenset("*?[")
 WHERE_IT_LIES = (".parquet", ".pq")
@@ -36,11 +37,19 @@ _SCRATCH = "minidyn-work"  # begins names of folders below TMPDIR
 _MOST_FILES = 10_000  # of a bag
 _NOTED = re.compile(r"[0-9a-f]{64}")
 _BAGS = ("*.db3", "*.mcap", "*.bag", "metadata.yaml")
-_BY_PATTERN = (".csv", ".tsv", ".npz", ".h5", ".hdf5", ".mat")  # logs that a folder does not stand for
+_BY_PATTERN = (
+    ".csv",
+    ".tsv",
+    ".npz",
+    ".h5",
+    ".hdf5",
+    ".mat",
+)  # logs that a folder does not stand for
 
-OTHER_LOGS = look(
+OTHER_LOGS = info(
     "recording.other_logs",
-    "A folder holds logs of other kinds beside those that were read: a folder is its Parquet files, or a bag.",
+    "A folder holds logs of other kinds beside those that were read: a folder is its Parquet "
+    "files, or a bag.",
     "To read them give a pattern: '{pattern}'.",
 )
 
@@ -57,7 +66,10 @@ def is_pattern(path: str | os.PathLike[str]) -> bool:
 
 
 def data_set_of(path: str) -> str | None:
-    """Return the folder of the data set of LeRobot whose data a file holds; None where it holds none."""
+    """Return the folder of the data set of LeRobot whose data a file holds.
+
+    None where it holds none.
+    """
     found = _DATA.fullmatch(path)
     return None if found is None else found[1] or ""
 
@@ -66,14 +78,18 @@ def _without_meta(files: list[str]) -> list[str]:
     """Return files without those that describe data sets of LeRobot, as Parquet, too."""
     sets = {folder for file in files if (folder := data_set_of(file)) is not None}
     meta = {str(PurePosixPath(folder, "meta")) for folder in sets}
-    return [file for file in files if meta.isdisjoint(map(str, PurePosixPath(file).parents))] if meta else files
+    return (
+        [file for file in files if meta.isdisjoint(map(str, PurePosixPath(file).parents))]
+        if meta
+        else files
+    )
 
 
 def files_of(path: str | os.PathLike[str]) -> list[Path]:
     """Return the files of a path, a pattern, a folder or an address, in the order of their names.
 
-    A folder is all Parquet files below it (robot=ur10-07/date=2026-11-02/part-0.parquet), a data set of LeRobot, or a
-    bag of ROS 2.
+    A folder is all Parquet files below it (robot=ur10-07/date=2026-11-02/part-0.parquet), a data
+    set of LeRobot, or a bag of ROS 2.
     """
     text = os.fspath(path)
     if is_remote(text):
@@ -114,7 +130,11 @@ def unread(paths: Iterable[str | os.PathLike[str]]) -> tuple[Notice, ...]:
         if others := other_logs(folder) if folder.is_dir() and folder.suffix != ".zarr" else []:
             names = ", ".join(str(file.relative_to(folder)) for file in others[:3])
             names += f" and {len(others) - 3} more" if len(others) > 3 else ""
-            told = {"folder": str(folder), "count": len(others), "pattern": pattern_of(folder, others)}
+            told = {
+                "folder": str(folder),
+                "count": len(others),
+                "pattern": pattern_of(folder, others),
+            }
             found.append(OTHER_LOGS(f"{folder}: {names} not read", **told))
     return tuple(found)
 
@@ -127,7 +147,9 @@ def _remote_files(url: str) -> list[Path]:
         elif PurePosixPath(path).suffix and not url.endswith("/"):
             return [as_place(url)]  # it is asked for when it is opened
         else:
-            found = _without_meta(sorted(file for file in system.find(path) if file.endswith(WHERE_IT_LIES)))
+            found = _without_meta(
+                sorted(file for file in system.find(path) if file.endswith(WHERE_IT_LIES))
+            )
     if not found:
         raise MissingFile(f"{url}: no file there")
     return [as_place(system.unstrip_protocol(file)) for file in found]
@@ -215,11 +237,17 @@ class RemoteFile:
         """Open it; parts are fetched as they are read."""
         system, path = _system(self.url)
         with _naming(self.url):
-            return system.open(path, mode, cache_type="none") if _ranged(system) else system.open(path, mode)
+            return (
+                system.open(path, mode, cache_type="none")
+                if _ranged(system)
+                else system.open(path, mode)
+            )
 
 
 def content_hash(path: Path) -> str:
-    """Return the SHA-256 of a file, or of all files of a folder with their names (a ROS 2 bag is one)."""
+    """Return the SHA-256 of a file, or of all files of a folder with their names (a ROS 2 bag is
+    one).
+    """
     digest = hashlib.sha256()
     refuse_special(path, str(path))
     try:
@@ -227,11 +255,14 @@ def content_hash(path: Path) -> str:
             found = list(islice(path.rglob("*"), _MOST_FILES + 1))
             if len(found) > _MOST_FILES:
                 raise DescriptionError(
-                    f"{path}: a folder of more than {_MOST_FILES} files; expected a log, such as a bag"
+                    f"{path}: a folder of more than {_MOST_FILES} files; expected a log, such as "
+                    "a bag"
                 )
             for file in sorted(found):
                 if file.is_file():
-                    digest.update(f"{file.relative_to(path).as_posix()}\0{content_hash(file)}\n".encode())
+                    digest.update(
+                        f"{file.relative_to(path).as_posix()}\0{content_hash(file)}\n".encode()
+                    )
             return digest.hexdigest()
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
@@ -240,10 +271,11 @@ def content_hash(path: Path) -> str:
 
 
 def content_of(path: os.PathLike[str], notes: Path) -> str:
-    """Return what changes when the contents of a file do: their hash, or what a remote file system says of it.
+    """Return what changes when the contents of a file do.
 
-    The hash of a file of this machine is noted in a folder, under its name, size and times (written, and changed in any
-    way, which nobody can set). It is taken again where one of these is another.
+    Their hash, or what a remote file system says of it. The hash of a file of this machine is noted
+    in a folder, under its name, size and times (written, and changed in any way, which nobody can
+    set). It is taken again where one of these is another.
     """
     url = str(path)
     if is_remote(url):
@@ -265,12 +297,18 @@ def content_of(path: os.PathLike[str], notes: Path) -> str:
 
 
 def _ranged(system: Any) -> bool:
-    """Return whether a file system fetches any part at once: Arrow asks for what it needs, and no more is fetched."""
+    """Return whether a file system fetches any part at once.
+
+    Arrow asks for what it needs, and no more is fetched.
+    """
     return type(system).__name__ in ("S3FileSystem", "GCSFileSystem")
 
 
 class Fetched(type(Path())):  # type: ignore[misc] # PosixPath or WindowsPath
-    """A copy of a remote file; messages name the address, and another process makes a copy of its own."""
+    """A copy of a remote file.
+
+    Messages name the address, and another process makes a copy of its own.
+    """
 
     url: str = ""
 
@@ -285,7 +323,10 @@ class Fetched(type(Path())):  # type: ignore[misc] # PosixPath or WindowsPath
 
 
 def scratch_folder() -> Path:
-    """Make a folder below TMPDIR for this process; those of processes that were killed are swept."""
+    """Make a folder below TMPDIR for this process.
+
+    Those of processes that were killed are swept.
+    """
     place = Path(tempfile.gettempdir()) / _SCRATCH
     sweep(place)
     made = beside(place, "tmp")

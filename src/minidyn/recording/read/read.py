@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,10 +14,17 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 import numpy as np
 
 from minidyn.arrays import Array, given_away, side_by_side
-from minidyn.errors import DescriptionError, MinidynError, MissingFile, UnknownName, WorkerFailed, reading
+from minidyn.errors import (
+    DescriptionError,
+    MinidynError,
+    MissingFile,
+    UnknownName,
+    WorkerFailed,
+    reading,
+)
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, info, look
+from minidyn.notices import Notice, info
 from minidyn.recording.lazy import LEFT_OUT, ON_ERROR, LazyRecording, concatenate
 from minidyn.recording.prepare.times import UNWRAPPED, continuous
 from minidyn.recording.read.bag import BagTable
@@ -33,11 +41,19 @@ from minidyn.recording.read.mapping import (
     conversion,
     mapped_coupling,
     mapped_gains,
+    mapped_locks,
 )
 from minidyn.recording.read.mat import mat_table
 from minidyn.recording.read.parquet import ParquetTable, alike
 from minidyn.recording.read.places import files_of, is_remote, unreached, unread
-from minidyn.recording.read.tables import TIME_ORIGIN, Columns, JoinedTable, LogTable, NpzTable, StoredTable
+from minidyn.recording.read.tables import (
+    TIME_ORIGIN,
+    Columns,
+    JoinedTable,
+    LogTable,
+    NpzTable,
+    StoredTable,
+)
 from minidyn.recording.recording import SIGNALS, Recording
 from minidyn.recording.sketch import info_of
 
@@ -49,7 +65,7 @@ ONE_RUN = info(
     "Files that hold different signals of the same samples were read as one run.",
     "Give together=False where they are runs of their own.",
 )
-SIGNAL_MISSING = look(
+SIGNAL_MISSING = info(
     "recording.signal_missing",
     "One of several files lacks a signal, so it was left out of all of them.",
     "Read the files apart, or name the columns of {signal}.",
@@ -76,7 +92,10 @@ class _Reading(SignalOptions, total=False):
 
 @overload
 def read_recording(
-    paths: Paths, robot: RobotLike | None = ..., lazy: Literal[False] = ..., **options: Unpack[_Reading]
+    paths: Paths,
+    robot: RobotLike | None = ...,
+    lazy: Literal[False] = ...,
+    **options: Unpack[_Reading],
 ) -> Recording: ...
 @overload
 def read_recording(
@@ -92,31 +111,38 @@ def read_recording(
     executor: Executor | None = None,
     **options: Unpack[SignalOptions],
 ) -> Recording | LazyRecording:
-    """Read logs: CSV, Parquet, NPZ, HDF5, Zarr, MATLAB files (.mat), ROS bags (JointState), data sets of LeRobot.
+    """Read logs: CSV, Parquet, NPZ, HDF5, Zarr, MATLAB files (.mat), ROS bags (JointState,
+    JointTrajectory), data sets of LeRobot.
 
-    Several files are several runs; where each holds other signals of the same samples they are one run. Columns are
-    guessed from their names; every guess, and everything odd in the data, stands in the recording's `notices`. Values
-    are never resampled, mended or converted unless an option says so.
+    Several files are several runs; where each holds other signals of the same samples they are one
+    run. Columns are guessed from their names; every guess, and everything odd in the data, stands
+    in the recording's `notices`. Values are never resampled, mended or converted unless an option
+    says so.
 
     Args:
-        paths: One or several: files, patterns (runs/*.csv), folders of Parquet files, addresses (s3://, https://).
-        robot: A robot, its name or path: gives names and order of the joints, and limits that units are checked
-            against; joints of the file that it does not have are left out.
+        paths: One or several: files, patterns (runs/*.csv), folders of Parquet files, addresses
+            (s3://, https://).
+        robot: A robot, its name or path: gives names and order of the joints, and limits that units
+            are checked against; joints of the file that it does not have are left out, and joints
+            of the robot that the file does not have are locked (a notice says where).
         lazy: Leave the samples on disk; the result hands them out as `tiles`.
         mapping: A TOML file with options.
-        on_error: "stop", or "skip": of several files, those that cannot be read are left out, and a notice names them.
-        executor: Any of concurrent.futures, whose workers open logs that stay on disk (docs/clusters.md).
-        **options: How columns are understood, by keyword; each is explained at `SignalOptions`: time, time_unit, rate,
-            q, dq, ddq, use_ddq, tau, joints, units, offset, sign, gear_ratio, coupling, torque_coupling, drive_gain,
-            drive_gain_covariance, currents_as_torque, known_torque, wrench, command, motor_side, header, delimiter,
-            topic, run, together.
+        on_error: "stop", or "skip": of several files, those that cannot be read are left out, and a
+            notice names them.
+        executor: Any of concurrent.futures, whose workers open logs that stay on disk
+            (docs/clusters.md).
+        **options: How columns are understood, by keyword; each is explained at `SignalOptions`:
+            time, time_unit, rate, q, dq, ddq, use_ddq, tau, joints, units, offset, sign,
+            gear_ratio, coupling, torque_coupling, drive_gain, drive_gain_covariance,
+            currents_as_torque, known_torque, wrench, command, motor_side, header, delimiter, topic,
+            run, together, lock, keep_joints.
 
     Returns:
         Recording, or LazyRecording where `lazy`.
 
     Raises:
-        DescriptionError: A file is missing, empty, broken or cut off; there is neither time nor rate; a joint has no
-            columns. The message names the file and what to do.
+        DescriptionError: A file is missing, empty, broken or cut off; there is neither time nor
+            rate; a joint has no columns. The message names the file and what to do.
     """
     robot = None if robot is None else as_robot(robot)
     given = SignalMap.of(options, None if mapping is None else Path(mapping))
@@ -129,6 +155,9 @@ def read_recording(
         raise DescriptionError("read_recording: expected at least one file, got none")
     listed = [paths] if isinstance(paths, str | os.PathLike) else paths
     told = unread(listed) if any(map(os.path.isdir, listed)) else ()
+    if robot is not None:
+        before, robot = robot, mapped_locks(given, robot)
+        told = (*told, *robot.notices[len(before.notices) :])
     with reading(", ".join(map(str, files))):
         found = _read(files, robot, given, lazy, on_error, executor)
     return replace(found, notices=(*found.notices, *told)) if told else found
@@ -137,7 +166,8 @@ def read_recording(
 def log_files(paths: Paths, on_error: str = "stop") -> list[Path]:
     """Return the files of paths, of which some may be patterns, folders or addresses.
 
-    With on_error "skip" a pattern of no file, or an address that does not answer, stays to be left out by who opens it.
+    With on_error "skip" a pattern of no file, or an address that does not answer, stays to be left
+    out by who opens it.
     """
     found: list[Path] = []
     for path in [paths] if isinstance(paths, str | os.PathLike) else paths:
@@ -152,8 +182,13 @@ def log_files(paths: Paths, on_error: str = "stop") -> list[Path]:
     return found
 
 
-def tried(paths: Iterable[object], act: Callable[[int], T], on_error: str, notices: list[Notice]) -> list[T]:
-    """Return what is made of each file; with on_error "skip" those that cannot be read are left out."""
+def tried(
+    paths: Iterable[object], act: Callable[[int], T], on_error: str, notices: list[Notice]
+) -> list[T]:
+    """Return what is made of each file.
+
+    With on_error "skip" those that cannot be read are left out.
+    """
     made, failures = [], list[MinidynError]()
     for number, path in enumerate(paths):
         try:
@@ -170,7 +205,12 @@ def tried(paths: Iterable[object], act: Callable[[int], T], on_error: str, notic
 
 
 def _read(
-    files: list[Path], robot: Robot | None, given: SignalMap, lazy: bool, on_error: str, executor: Executor | None
+    files: list[Path],
+    robot: Robot | None,
+    given: SignalMap,
+    lazy: bool,
+    on_error: str,
+    executor: Executor | None,
 ) -> Recording | LazyRecording:
     notices: list[Notice] = []
     scanned: dict[Path, tuple[_Source, Scan]] = {}
@@ -182,7 +222,11 @@ def _read(
 
     def table_of(number: int) -> LogTable:
         file = files[number]
-        return scanned[file][0].table if file in scanned else _open_table(file, given, robot, keep=not lazy)
+        return (
+            scanned[file][0].table
+            if file in scanned
+            else _open_table(file, given, robot, keep=not lazy)
+        )
 
     tables = tried(files, table_of, on_error, notices)
     if len(tables) > 1 and _belong_together(tables, given, robot):
@@ -200,8 +244,8 @@ def _read(
     for source in sources[1:]:
         if source.binding.joints != sources[0].binding.joints:
             raise DescriptionError(
-                f"{source.table.path}: joints {', '.join(source.binding.joints)}; {sources[0].table.path.name} has "
-                f"{', '.join(sources[0].binding.joints)}"
+                f"{source.table.path}: joints {', '.join(source.binding.joints)}; "
+                f"{sources[0].table.path.name} has {', '.join(sources[0].binding.joints)}"
             )
     notices += mapped_coupling(given, sources[0].binding.joints)
     notices += mapped_gains(given, sources[0].binding.joints)
@@ -214,7 +258,11 @@ def _read(
         return on_disk(tried(opened, scan_of, on_error, notices), notices)
     read = tried(opened, lambda k: _in_memory(sources[k], robot), on_error, notices)
     for signal in SIGNALS:
-        without = [source.table.path.name for source, part in zip(sources, read) if getattr(part, signal) is None]
+        without = [
+            source.table.path.name
+            for source, part in zip(sources, read)
+            if getattr(part, signal) is None
+        ]
         if without and len(without) < len(read):
             text = f"{signal} is missing in {', '.join(without)}, so it is left out of all runs"
             notices.append(SIGNAL_MISSING(text, signal=signal, files=without))
@@ -223,9 +271,14 @@ def _read(
 
 
 def _scanned(given: SignalMap, robot: Robot | None, file: Path) -> tuple[_Source, Scan]:
-    """Open a log that stays on disk, understand its columns and read its times: what a worker does."""
+    """Open a log that stays on disk, understand its columns and read its times.
+
+    What a worker does.
+    """
     source = _bound(_open_table(file, given, robot, keep=False), given, robot)
-    return replace(source, binding=alike(source.binding), convert=alike(source.convert)), scan(source)
+    return replace(source, binding=alike(source.binding), convert=alike(source.convert)), scan(
+        source
+    )
 
 
 def are_one_run(
@@ -234,13 +287,19 @@ def are_one_run(
     reading: Mapping[str, Any] = MappingProxyType({}),
     on_error: str = "stop",
 ) -> bool:
-    """Return whether `read_recording` with these options makes one run of files: each holds other signals."""
+    """Return whether `read_recording` with these options makes one run of files.
+
+    Each holds other signals.
+    """
     if len(paths) < 2:
         return False
     options = dict(reading)
     given = SignalMap.of(options, options.pop("mapping", None))
+    robot = mapped_locks(given, robot)
     files = log_files(paths, on_error)
-    tables = tried(files, lambda number: _open_table(files[number], given, robot, keep=False), on_error, [])
+    tables = tried(
+        files, lambda number: _open_table(files[number], given, robot, keep=False), on_error, []
+    )
     return len(tables) > 1 and _belong_together(tables, given, robot)
 
 
@@ -278,8 +337,13 @@ def _in_memory(source: _Source, robot: Robot | None) -> Recording:
     return replace(recording, notices=notices, info=info_of([source.table.sketch]))
 
 
-def _unwrap(columns: Columns, source: _Source, starts: Sequence[int], robot: Robot | None) -> list[Notice]:
-    """Make positions continuous where they are measured, on the motor side where it is there; say which."""
+def _unwrap(
+    columns: Columns, source: _Source, starts: Sequence[int], robot: Robot | None
+) -> list[Notice]:
+    """Make positions continuous where they are measured, on the motor side where it is there.
+
+    Say which.
+    """
     names, joints, convert = source.binding.signals["q"], source.binding.joints, source.convert
     scaled = side_by_side([columns[name] for name in names]) * convert.scale["q"]
     made, jumping, turned = continuous(scaled, starts, convert.turn_bounds(joints, robot))
@@ -287,18 +351,24 @@ def _unwrap(columns: Columns, source: _Source, starts: Sequence[int], robot: Rob
     path, found = source.table.path.name, [joints[k] for k in jumping]
     text = f"{path}: positions of {', '.join(found)} jump by 2π: they are unwrapped"
     back = [joints[k] for k in turned]
-    text += f", and {', '.join(back)} turned back by whole turns, to within the limits" if back else ""
+    text += (
+        f", and {', '.join(back)} turned back by whole turns, to within the limits" if back else ""
+    )
     return [UNWRAPPED(text, file=path, joints=found, turned=back)] if found else []
 
 
 def _open_table(path: Path, given: SignalMap, robot: Robot | None, keep: bool) -> LogTable:
-    """Open a log; the ending chooses the format, a folder is a rosbag2, whose messages stay in memory where `keep`."""
+    """Open a log; the ending chooses the format, a folder is a rosbag2, whose messages stay in
+    memory where `keep`.
+    """
     if not path.exists():
         raise MissingFile(f"{path}: no such file")
     suffix = _BAGS[0] if path.is_dir() and path.suffix != ".zarr" else path.suffix.lower()
     if suffix not in READERS:
         known = ", ".join(READERS)
-        raise DescriptionError(f"{path}: the name ends with {suffix!r}; a recording ends with one of {known}")
+        raise DescriptionError(
+            f"{path}: the name ends with {suffix!r}; a recording ends with one of {known}"
+        )
     if suffix not in (".npz", ".zarr", *_BAGS) and not path.stat().st_size:
         raise DescriptionError(f"{path}: no samples; the file is empty")
     return READERS[suffix](path, given, robot.joint_names if robot else (), keep)
@@ -309,17 +379,23 @@ def _parquet(path: Path) -> LogTable:
     return LeRobotTable(path) if is_lerobot(table.names) else table
 
 
-READERS: Mapping[str, Callable[[Path, SignalMap, Sequence[str], bool], LogTable]] = MappingProxyType(
-    dict.fromkeys(
-        (".csv", ".txt", ".tsv", ".dat", ".log"), lambda path, given, *_: CsvTable(path, given.header, given.delimiter)
+READERS: Mapping[str, Callable[[Path, SignalMap, Sequence[str], bool], LogTable]] = (
+    MappingProxyType(
+        dict.fromkeys(
+            (".csv", ".txt", ".tsv", ".dat", ".log"),
+            lambda path, given, *_: CsvTable(path, given.header, given.delimiter),
+        )
+        | dict.fromkeys((".parquet", ".pq"), lambda path, *_: _parquet(path))
+        | dict.fromkeys((".h5", ".hdf5", ".zarr"), lambda path, *_: StoredTable(path))
+        | {".npz": lambda path, *_: NpzTable(path), ".mat": lambda path, *_: mat_table(path)}
+        | dict.fromkeys(
+            _BAGS, lambda path, given, joints, keep: BagTable(path, given.topic, joints, keep)
+        )
     )
-    | dict.fromkeys((".parquet", ".pq"), lambda path, *_: _parquet(path))
-    | dict.fromkeys((".h5", ".hdf5", ".zarr"), lambda path, *_: StoredTable(path))
-    | {".npz": lambda path, *_: NpzTable(path), ".mat": lambda path, *_: mat_table(path)}
-    | dict.fromkeys(_BAGS, lambda path, given, joints, keep: BagTable(path, given.topic, joints, keep))
 )
-"""What opens a log, by the ending of its name. A new format is a class like CsvTable in a file of its own, and a line
-here."""
+"""What opens a log, by the ending of its name.
+
+A new format is a class like CsvTable in a file of its own, and a line here."""
 
 
 @dataclass(frozen=True)
@@ -337,21 +413,33 @@ class _Source:
     def recording(self, columns: Columns, row: int = 0, starts: Sequence[int] = (0,)) -> Recording:
         """Return the samples of columns that begin at a row of the table."""
 
-        def gathered(groups: Mapping[str, Sequence[str]]) -> dict[str, Array]:
-            zeros = np.zeros(len(next(iter(columns.values()))))  # of a joint without known torque
+        def gathered(groups: Mapping[str, Sequence[str]], instead: float) -> dict[str, Array]:
+            missing = np.full(len(next(iter(columns.values()))), instead)
             return {
-                key: side_by_side([columns[name] if name else zeros for name in names]) for key, names in groups.items()
+                key: side_by_side([columns[name] if name else missing for name in names])
+                for key, names in groups.items()
             }
 
-        raw = gathered(self.binding.signals)
-        values: dict[str, Any] = {"tau": None} | {name: self.convert.apply(name, raw[name]) for name in raw}
-        t, more = self.times(columns, row, len(values["q"])), gathered(self.binding.telemetry)
-        about: dict[str, Any] = {"starts": starts, "telemetry": more, "prepared": self.table.prepared}
-        fresh: dict[str, Any] = {name: None if array is None else given_away(array) for name, array in values.items()}
+        raw = gathered(self.binding.signals, math.nan)
+        values: dict[str, Any] = {"tau": None} | {
+            name: self.convert.apply(name, raw[name]) for name in raw
+        }
+        t, more = self.times(columns, row, len(values["q"])), gathered(self.binding.telemetry, 0.0)
+        about: dict[str, Any] = {
+            "starts": starts,
+            "telemetry": more,
+            "prepared": self.table.prepared,
+        }
+        fresh: dict[str, Any] = {
+            name: None if array is None else given_away(array) for name, array in values.items()
+        }
         return Recording(t, **fresh, joint_names=self.binding.joints, **about)
 
     def times(self, columns: Columns, row: int, rows: int) -> Array:
-        """Return the times (N,) of a batch that begins at a row, s; one that is no number is an error."""
+        """Return the times (N,) of a batch that begins at a row, s.
+
+        One that is no number is an error.
+        """
         if self.rate:
             return (row + np.arange(rows)) / self.rate
         values = (columns[self.binding.time[0]] - self.origin) * self.factor
@@ -359,7 +447,9 @@ class _Source:
             values = values + columns[self.binding.time[1]] * 1e-9
         if not np.all(np.isfinite(values)):
             bad = row + int(np.argmin(np.isfinite(values)))
-            raise DescriptionError(f"{self.table.path}: {self.table.place(bad)}: the time is no number")
+            raise DescriptionError(
+                f"{self.table.path}: {self.table.place(bad)}: the time is no number"
+            )
         return values
 
 
@@ -374,10 +464,14 @@ def _bound(table: LogTable, given: SignalMap, robot: Robot | None) -> _Source:
     if first is None:
         raise DescriptionError(f"{table.path}: no samples; the file has no rows")
     if given.rate is None and not binding.time:
-        raise DescriptionError(f"{table.path}: no time column; name it (time=COLUMN), or give rate=HZ (--rate)")
+        raise DescriptionError(
+            f"{table.path}: no time column; name it (time=COLUMN), or give rate=HZ (--rate)"
+        )
     if given.rate is None:
         values = first[binding.time[0]]
-        stated = "" if table.own and not given.time_unit and _not_seconds(values) else binding.time_unit
+        stated = (
+            "" if table.own and not given.time_unit and _not_seconds(values) else binding.time_unit
+        )
         unit = stated or ("s" if len(binding.time) == 2 else _unit_of(values))
         if not stated:
             text = f"{name}: time = {binding.time[0]}, taken as {unit} from its spacing"
@@ -388,17 +482,24 @@ def _bound(table: LogTable, given: SignalMap, robot: Robot | None) -> _Source:
         origin = float(values[0]) if abs(values[0]) * SECONDS[unit] > 1e8 else 0.0
         if origin:
             start = origin * SECONDS[unit]
-            notices.append(TIME_ORIGIN(f"{name}: times count from {start:.6f} s", file=name, origin=start))
+            notices.append(
+                TIME_ORIGIN(f"{name}: times count from {start:.6f} s", file=name, origin=start)
+            )
         made = replace(made, factor=SECONDS[unit], origin=origin)
     else:
-        notices.append(RATE_GIVEN(f"{name}: {given.rate:g} samples a second, as given", file=name, rate=given.rate))
+        notices.append(
+            RATE_GIVEN(
+                f"{name}: {given.rate:g} samples a second, as given", file=name, rate=given.rate
+            )
+        )
     return replace(made, notices=tuple(notices))
 
 
 def _not_seconds(values: Array) -> bool:
     """Return whether times cannot be the seconds that a column named like ours would have.
 
-    An epoch beyond the year 5000, or samples further apart than those of any motion; single poses may be seconds apart.
+    An epoch beyond the year 5000, or samples further apart than those of any motion; single poses
+    may be seconds apart.
     """
     if abs(values[0]) > 1e11:
         return True
@@ -408,12 +509,18 @@ def _not_seconds(values: Array) -> bool:
 
 
 def _unit_of(values: Array) -> str:
-    """Return the unit in which these times make sense: of an epoch by size, else of a rate from 10 Hz to 20 kHz."""
+    """Return the unit in which these times make sense.
+
+    Of an epoch by size, else of a rate from 10 Hz to 20 kHz.
+    """
     steps = np.diff(values)
     steps = steps[steps > 0]
     if not len(steps):
         return "s"
-    for size, limits in ((abs(values[0]), (1e17, 1e14, 1e11, 1e8)), (np.median(steps), (1e5, 100, 0.1, 0))):
+    for size, limits in (
+        (abs(values[0]), (1e17, 1e14, 1e11, 1e8)),
+        (np.median(steps), (1e5, 100, 0.1, 0)),
+    ):
         for limit, unit in zip(limits, ("ns", "us", "ms", "s")):
             if size > limit:
                 return unit

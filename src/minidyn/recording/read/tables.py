@@ -1,4 +1,5 @@
-"""Logs as tables: named columns of numbers, handed out in batches so that large files can stay on disk.
+"""Logs as tables: named columns of numbers, handed out in batches so that large files can stay on
+disk.
 
 Here: what a table is, NumPy archives, HDF5 and Zarr, and several tables side by side.
 """
@@ -24,15 +25,23 @@ from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, optional
-from minidyn.notices import Notice, info, look
+from minidyn.notices import Notice, info
 from minidyn.recording.lazy import CHUNK
 from minidyn.recording.recording import SKETCH
 from minidyn.recording.sketch import Sketch
 
-_ABOUT = ("joint_names", "notices", "starts", "prepared", SKETCH)  # keys of an archive that are no samples
+_ABOUT = (
+    "joint_names",
+    "notices",
+    "starts",
+    "prepared",
+    SKETCH,
+)  # keys of an archive that are no samples
 
-TIME_ORIGIN = info("recording.time_origin", "Times count from the first sample, not from the epoch of the log.")
-TIME_SORTED = look(
+TIME_ORIGIN = info(
+    "recording.time_origin", "Times count from the first sample, not from the epoch of the log."
+)
+TIME_SORTED = info(
     "recording.time_sorted",
     "Samples were not in the order of their times and were sorted.",
     "Check the logger, or the column of time.",
@@ -40,16 +49,22 @@ TIME_SORTED = look(
 
 WIDEST = 10_000
 """Most columns of a log; arrays of more (pictures) are no signals of joints."""
-_UNPACKED = (100, 100_000_000)  # times the size of a file, and bytes beside: how much it may hold unpacked
+_UNPACKED = (
+    100,
+    100_000_000,
+)  # times the size of a file, and bytes beside: how much it may hold unpacked
 
 
 def check_unpacked(path: Path, size: int, advice: str) -> None:
-    """Refuse a packed file of few bytes that holds gigabytes, before they are allocated; `advice` says what to do."""
+    """Refuse a packed file of few bytes that holds gigabytes, before they are allocated.
+
+    `advice` says what to do.
+    """
     times, beside = _UNPACKED
     if size > times * path.stat().st_size + beside:
         raise DescriptionError(
-            f"{path}: holds {size / 1e6:.0f} MB unpacked, more than {times} times the file and {beside // 10**6} MB "
-            f"beside; {advice}"
+            f"{path}: holds {size / 1e6:.0f} MB unpacked, more than {times} times the file and "
+            f"{beside // 10**6} MB beside; {advice}"
         )
 
 
@@ -67,9 +82,12 @@ class LogTable(ABC):
     prepared: bool = False  # whether it says that minidyn prepared what it holds
     sketch: Sketch | None = None  # of what was logged, where it holds what minidyn prepared of that
     own: bool = False  # whether names are exact and times seconds: files minidyn wrote, and bags
-    # of a file without columns: what each column was there, and by further keys what else is to be shown (a topic)
+    # of a file without columns: what each column was there, and by further keys what else is to be
+    # shown (a topic)
     labels: Mapping[str, str] = MappingProxyType({})
-    repeated: Mapping[str, str] = MappingProxyType({})  # columns whose names the file has before: that name
+    repeated: Mapping[str, str] = MappingProxyType(
+        {}
+    )  # columns whose names the file has before: that name
     row: str = "row"  # what messages call one
     _rows: int
 
@@ -78,13 +96,20 @@ class LogTable(ABC):
         return self._rows
 
     def _recognise(self) -> None:
-        """See from the columns whether minidyn wrote the table: then names of joints are what follows "q." exactly."""
-        self.joint_names = tuple(name.removeprefix("q.") for name in self.names if name.startswith("q."))
+        """See from the columns whether minidyn wrote the table.
+
+        Then names of joints are what follows "q." exactly.
+        """
+        self.joint_names = tuple(
+            name.removeprefix("q.") for name in self.names if name.startswith("q.")
+        )
         self.own = "t" in self.names and bool(self.joint_names)
         self.joint_names *= self.own
 
     @abstractmethod
-    def batches(self, names: Sequence[str], samples: int, begin: int = 0, end: int = sys.maxsize) -> Iterator[Columns]:
+    def batches(
+        self, names: Sequence[str], samples: int, begin: int = 0, end: int = sys.maxsize
+    ) -> Iterator[Columns]:
         """Yield the columns from row `begin` to `end`, at most `samples` rows at a time."""
 
     def whole(self, names: Sequence[str]) -> Columns:
@@ -95,11 +120,17 @@ class LogTable(ABC):
         return stacked(parts)
 
     def size_of(self, names: Sequence[str]) -> tuple[int, int]:
-        """Return the bytes that are read for some columns, and those of all; zeros where that is not known."""
+        """Return the bytes that are read for some columns, and those of all.
+
+        Zeros where that is not known.
+        """
         return 0, 0
 
     def cuts(self) -> Sequence[int]:
-        """Return rows, rising, from which a part can be read without reading what is before: none where it is text."""
+        """Return rows, rising, from which a part can be read without reading what is before.
+
+        None where it is text.
+        """
         return ()
 
     def place(self, row: int) -> str:
@@ -127,12 +158,19 @@ class ArrayTable(LogTable):
 
     row = "sample"
 
-    def __init__(self, path: Path, arrays: Mapping[str, Any], joint_names: Sequence[str] = ()) -> None:
+    def __init__(
+        self, path: Path, arrays: Mapping[str, Any], joint_names: Sequence[str] = ()
+    ) -> None:
         self.path, self._arrays, self.joint_names = path, dict(arrays), tuple(joint_names)
         lengths = [len(array) for array in self._arrays.values() if array.ndim]
         if not lengths or not max(lengths):
-            raise DescriptionError(f"{path}: no samples; it holds {', '.join(self._arrays) or 'nothing'}")
-        main = next((key for key in ("t", "time", "q") if key in self._arrays and self._arrays[key].ndim), None)
+            raise DescriptionError(
+                f"{path}: no samples; it holds {', '.join(self._arrays) or 'nothing'}"
+            )
+        main = next(
+            (key for key in ("t", "time", "q") if key in self._arrays and self._arrays[key].ndim),
+            None,
+        )
         self._rows = len(self._arrays[main]) if main else max(set(lengths), key=lengths.count)
         self._source: dict[str, tuple[str, int]] = {}
         for key, array in self._arrays.items():
@@ -144,10 +182,14 @@ class ArrayTable(LogTable):
             labels = [f"{key}.{joint}" for joint in self.joint_names]
             if width != len(labels) or "telemetry" in key:
                 labels = [f"{key}[{k}]" for k in range(width)]
-            self._source |= {label: (key, k) for k, label in enumerate([key] if array.ndim == 1 else labels)}
+            self._source |= {
+                label: (key, k) for k, label in enumerate([key] if array.ndim == 1 else labels)
+            }
         self.names = tuple(self._source)
 
-    def batches(self, names: Sequence[str], samples: int, begin: int = 0, end: int = sys.maxsize) -> Iterator[Columns]:
+    def batches(
+        self, names: Sequence[str], samples: int, begin: int = 0, end: int = sys.maxsize
+    ) -> Iterator[Columns]:
         """Yield the columns."""
         stop = min(end, self._rows)
         for low in range(begin, stop, samples):
@@ -178,7 +220,10 @@ _BROKEN_ARCHIVE: tuple[type[Exception], ...] = (
 
 @dataclass
 class _Packed:
-    """A compressed array of an archive: its shape is known, its values are read when they are asked for."""
+    """A compressed array of an archive.
+
+    Its shape is known, its values are read when they are asked for.
+    """
 
     path: Path
     member: zipfile.ZipInfo
@@ -233,7 +278,9 @@ class NpzTable(ArrayTable):
         super().__init__(path, arrays, joints)
         if starts.ndim == 1 and len(starts) > 1:
             if starts.min() < 0 or starts.max() >= self._rows:
-                raise DescriptionError(f"{path}: starts: expected indices below {self._rows}, found {starts.max()}")
+                raise DescriptionError(
+                    f"{path}: starts: expected indices below {self._rows}, found {starts.max()}"
+                )
             run = np.zeros(self._rows)
             run[starts[1:]] = 1
             self._arrays["run"] = np.cumsum(run)
@@ -248,8 +295,8 @@ _NAMES = "joint_names"
 class StoredTable(ArrayTable):
     """The arrays of an HDF5 file or a Zarr store as a table, read in place, a slice at a time.
 
-    Arrays of one group are the columns: t (N,), q (N, n), tau (N, n); "joint_names", a data set or an attribute, names
-    the joints.
+    Arrays of one group are the columns: t (N,), q (N, n), tau (N, n); "joint_names", a data set or
+    an attribute, names the joints.
     """
 
     def __init__(self, path: Path) -> None:
@@ -260,7 +307,9 @@ class StoredTable(ArrayTable):
                 joints = [one.decode() if isinstance(one, bytes) else str(one) for one in names]
             elif value.ndim and value.dtype.kind in "fiub":
                 arrays[name] = value
-        if len({name.rpartition(".")[0] for name in arrays}) == 1:  # one group holds everything: its name says nothing
+        if (
+            len({name.rpartition(".")[0] for name in arrays}) == 1
+        ):  # one group holds everything: its name says nothing
             arrays = {name.rpartition(".")[2]: value for name, value in arrays.items()}
         super().__init__(path, arrays, joints)
 
@@ -275,7 +324,9 @@ def _hdf5(path: Path) -> Iterator[tuple[str, Any]]:
     except OSError as error:
         raise DescriptionError(f"{path}: not a whole HDF5 file ({error})") from None
     found: list[tuple[str, Any]] = []
-    file.visititems(lambda name, value: found.append((name, value)) if isinstance(value, h5py.Dataset) else None)
+    file.visititems(
+        lambda name, value: found.append((name, value)) if isinstance(value, h5py.Dataset) else None
+    )
     if _NAMES in file.attrs:
         found.append((_NAMES, np.asarray(file.attrs[_NAMES])))
     return ((name.replace("/", "."), value) for name, value in found)
@@ -299,16 +350,23 @@ def _zarr(path: Path) -> Iterator[tuple[str, Any]]:
     try:
         group = zarr.open_group(str(path), mode="r")
         members = group.members(max_depth=None)
-        found: list[tuple[str, Any]] = [(name, _Sized(value)) for name, value in members if hasattr(value, "dtype")]
+        found: list[tuple[str, Any]] = [
+            (name, _Sized(value)) for name, value in members if hasattr(value, "dtype")
+        ]
     except (OSError, ValueError, KeyError) as error:
-        raise DescriptionError(f"{path}: not a Zarr store ({type(error).__name__}: {error})") from None
+        raise DescriptionError(
+            f"{path}: not a Zarr store ({type(error).__name__}: {error})"
+        ) from None
     if _NAMES in group.attrs:
         found.append((_NAMES, np.asarray(group.attrs[_NAMES])))
     return ((name.replace("/", "."), value) for name, value in found)
 
 
 class JoinedTable(LogTable):
-    """Several tables side by side: one run spread over several files. Columns are called FILE:NAME."""
+    """Several tables side by side: one run spread over several files.
+
+    Columns are called FILE:NAME.
+    """
 
     def __init__(self, tables: Sequence[LogTable]) -> None:
         self._tables = tuple(tables)
@@ -327,14 +385,18 @@ class JoinedTable(LogTable):
         """Return the number of rows; files of different lengths are refused."""
         counts = [table.count() for table in self._tables]
         if len(set(counts)) > 1:
-            lengths = ", ".join(f"{table.path.name} {count}" for table, count in zip(self._tables, counts))
+            lengths = ", ".join(
+                f"{table.path.name} {count}" for table, count in zip(self._tables, counts)
+            )
             raise DescriptionError(
                 f"{self.path}: files of one run must have as many rows each; found {lengths}. "
                 "Give together=False where they are runs of their own"
             )
         return counts[0]
 
-    def batches(self, names: Sequence[str], samples: int, begin: int = 0, end: int = sys.maxsize) -> Iterator[Columns]:
+    def batches(
+        self, names: Sequence[str], samples: int, begin: int = 0, end: int = sys.maxsize
+    ) -> Iterator[Columns]:
         """Yield the columns of all tables, at most `samples` rows at a time."""
         self.count()
         used = sorted({self._where[name][0] for name in names})
@@ -352,7 +414,9 @@ class JoinedTable(LogTable):
 
 
 def _even(parts: Iterator[Columns], samples: int) -> Iterator[Columns]:
-    """Yield the same rows in batches of exactly `samples` but the last, so that several streams keep step."""
+    """Yield the same rows in batches of exactly `samples` but the last, so that several streams
+    keep step.
+    """
     held: list[Columns] = []
     rows = 0
     for part in parts:
@@ -384,14 +448,21 @@ def _notice(text: str) -> Notice:
 
 
 def _members(path: Path) -> dict[str, Any]:
-    """Return the arrays of an archive: mapped from disk where stored plain, read when asked for where compressed."""
+    """Return the arrays of an archive.
+
+    Mapped from disk where stored plain, read when asked for where compressed.
+    """
     arrays: dict[str, Any] = {}
     with zipfile.ZipFile(path) as archive, path.open("rb") as file:
         for info in archive.infolist():
             key = info.filename.removesuffix(".npy")
             with archive.open(info) as member:
                 version = np.lib.format.read_magic(member)
-                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+                read = (
+                    np.lib.format.read_array_header_1_0
+                    if version == (1, 0)
+                    else np.lib.format.read_array_header_2_0
+                )
                 shape, fortran, dtype = read(member)
                 header = member.tell()
                 if dtype.hasobject:
@@ -405,13 +476,21 @@ def _members(path: Path) -> dict[str, Any]:
             name, extra = (int.from_bytes(file.read(2), "little") for _ in range(2))
             offset = info.header_offset + 30 + name + extra + header
             arrays[key] = np.memmap(
-                path, dtype=dtype, mode="r", offset=offset, shape=shape, order="F" if fortran else "C"
+                path,
+                dtype=dtype,
+                mode="r",
+                offset=offset,
+                shape=shape,
+                order="F" if fortran else "C",
             )
     return arrays
 
 
 def numbers(values: Any) -> Array:
-    """Return an Arrow column as floats; dates and durations in nanoseconds, NaN where there is nothing."""
+    """Return an Arrow column as floats.
+
+    Dates and durations in nanoseconds, NaN where there is nothing.
+    """
     pa = optional("pyarrow")
     if pa.types.is_timestamp(values.type):
         values = values.cast(pa.timestamp("ns")).cast(pa.int64())

@@ -1,1 +1,4 @@
-"""Recorded functions on NVIDIA GPUs: the source text, and kernels that take and return GPU arrays."""
+"""Recorded functions on NVIDIA GPUs.
+
+The source text, and kernels that take and return GPU arrays.
+"""

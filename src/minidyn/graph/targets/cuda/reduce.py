@@ -1,10 +1,12 @@
-"""Rows that a function computes on a GPU, reduced as they are computed: they never leave a multiprocessor.
+"""Rows that a function computes on a GPU, reduced as they are computed.
 
-What `targets/native/reduce.py` does on the processor. One thread computes one sample. A block of threads puts the rows
-of one result into shared memory, each thread divides its own by an upper triangle where one is given, and then each
-warp adds the products of some pairs of columns, eight by eight, to sums in its registers: one instruction of the matrix
-units multiplies 8 x 4 by 4 x 8 numbers. Blocks go on to other samples until all are done, then write their sums, and a
-second kernel adds those up. The order of all this is fixed, so a GPU gives the same result each time.
+They never leave a multiprocessor. What `targets/native/reduce.py` does on the processor. One thread
+computes one sample. A block of threads puts the rows of one result into shared memory, each thread
+divides its own by an upper triangle where one is given, and then each warp adds the products of
+some pairs of columns, eight by eight, to sums in its registers: one instruction of the matrix units
+multiplies 8 x 4 by 4 x 8 numbers. Blocks go on to other samples until all are done, then write
+their sums, and a second kernel adds those up. The order of all this is fixed, so a GPU gives the
+same result each time.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ _WIDEST = 128  # columns of a result: sums of more do not fit into registers
 _WARP = 32
 _REAL = np.dtype(np.float64)
 _PAD = 2  # numbers behind a column of a block's samples: with it no memory bank is hit twice
-_GROWN = 20.0  # times rounding that a product with the inverse of a corner may add to rows before it is refined
+# times rounding that a product with the inverse of a corner may add to rows before it is refined
+_GROWN = 20.0
 _SHARED = 112 << 10  # bytes of shared memory of a block, so that two fit into a multiprocessor
 
 _HELPERS = """
@@ -116,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(128) md_total(
         total += sums[block * size + k];
     totals[k] = total;
 }
-"""
+"""  # noqa: E501
 
 
 class Plan:
@@ -137,11 +140,13 @@ class Plan:
         fitting = [block for block in (128, 64, 32) if self._bytes(block, widest) <= _SHARED]
         if widest > _WIDEST or len(self.columns) > 64:
             raise Unsupported(
-                f"the GPU reduces up to 64 kinds of rows of up to {_WIDEST} columns, got {len(self.columns)} of up to "
-                f"{widest}: leave device= out"
+                f"the GPU reduces up to 64 kinds of rows of up to {_WIDEST} columns, got "
+                f"{len(self.columns)} of up to {widest}: leave device= out"
             )
         self.block = fitting[0]
-        self.shares = tuple(_shares(columns // GROUP, self.block // _WARP) for columns in self.columns)
+        self.shares = tuple(
+            _shares(columns // GROUP, self.block // _WARP) for columns in self.columns
+        )
 
     @staticmethod
     def _bytes(block: int, columns: int) -> int:
@@ -160,13 +165,19 @@ class Plan:
     @cached_property
     def _units(self) -> list[tuple[int, int, int]]:
         """For each 8 x 8 sums that a warp writes: result, and the pair of groups."""
-        return [(index, *pair) for index, shares in enumerate(self.shares) for own in shares for pair in own]
+        return [
+            (index, *pair)
+            for index, shares in enumerate(self.shares)
+            for own in shares
+            for pair in own
+        ]
 
     def packed(self, factors: Sequence[Array | None]) -> tuple[int, int, Array]:
-        """Return which results are divided and which of them with refinement, as bits, and what the kernel reads.
+        """Return which results are divided and which of them with refinement, as bits, and what the
+        kernel reads.
 
-        For each group of columns: the inverse of the triangle's corner, the corner and the corner's row, the latter two
-        with the sign changed, each (8, 8) transposed.
+        For each group of columns: the inverse of the triangle's corner, the corner and the corner's
+        row, the latter two with the sign changed, each (8, 8) transposed.
         """
         divided, refined, parts = 0, 0, list[Array]()
         for index, (factor, columns) in enumerate(zip(factors, self.columns, strict=True)):
@@ -177,10 +188,12 @@ class Plan:
             for i in range(0, columns, GROUP):
                 corner = whole[i : i + GROUP, i : i + GROUP]
                 inverse = np.asarray(solve_triangular(corner, np.eye(GROUP)))
-                # rows after division are of order one: what rounding of the product with the inverse adds to them,
-                # times the triangle, over the length of each column
+                # rows after division are of order one: what rounding of the product with the
+                # inverse adds to them, times the triangle, over the length of each column
                 size = np.abs(corner)
-                grown = (size @ np.abs(inverse) @ size).max(axis=0) / np.linalg.norm(whole[:, i : i + GROUP], axis=0)
+                grown = (size @ np.abs(inverse) @ size).max(axis=0) / np.linalg.norm(
+                    whole[:, i : i + GROUP], axis=0
+                )
                 if not grown.max() <= _GROWN:
                     refined |= 1 << index
                 parts.append(inverse.T)
@@ -188,10 +201,17 @@ class Plan:
         return divided, refined, np.stack(parts).ravel()
 
     def products(self, totals: Array) -> list[Array]:
-        """Return for each result its columns' products (size, size), from the numbers of all blocks added up."""
+        """Return for each result its columns' products (size, size), from the numbers of all blocks
+        added up.
+        """
         found = [np.zeros((columns, columns)) for columns in self.columns]
-        for (index, row, column), tile in zip(self._units, totals.reshape(-1, GROUP, GROUP), strict=True):
-            rows, across = slice(GROUP * row, GROUP * (row + 1)), slice(GROUP * column, GROUP * (column + 1))
+        for (index, row, column), tile in zip(
+            self._units, totals.reshape(-1, GROUP, GROUP), strict=True
+        ):
+            rows, across = (
+                slice(GROUP * row, GROUP * (row + 1)),
+                slice(GROUP * column, GROUP * (column + 1)),
+            )
             found[index][rows, across] = tile
         return [
             np.asarray(np.triu(made) + np.triu(made, 1).T)[: result.size, : result.size]
@@ -200,13 +220,20 @@ class Plan:
 
     @cached_property
     def text(self) -> str:
-        """Self-contained CUDA C++: `md_reduce(count, divided, refined, factors, sums, arguments...)` and `md_total`."""
+        """Self-contained CUDA C++.
+
+        `md_reduce(count, divided, refined, factors, sums, arguments...)` and `md_total`.
+        """
         function = results_early(self.function)
         names = Names.of(function)
         block, pitch = self.block, self.block + _PAD
         lines = head_of((function,), comment_lines(function, ()))
         lines.append(_HELPERS)
-        parameters = ["long long md_count", "unsigned long long md_divided", "unsigned long long md_refined"]
+        parameters = [
+            "long long md_count",
+            "unsigned long long md_divided",
+            "unsigned long long md_refined",
+        ]
         parameters += ["const md_real *__restrict__ md_factors", "md_real *__restrict__ md_sums"]
         parameters += [f"const md_real *__restrict__ {name}" for name in names.inputs]
         lines += [f'extern "C" __global__ void __launch_bounds__({block}, 2) md_reduce(']
@@ -214,11 +241,20 @@ class Plan:
         lines += [
             "    md_real *const md_row = md_shared + threadIdx.x;",
             f"    const int md_lane = threadIdx.x % {_WARP}, md_w = threadIdx.x / {_WARP};",
-            f"    const md_real *const md_at = md_shared + md_lane / 4 * {pitch} + md_lane % 4 * 4;",
-            f"    md_real *const md_mine = md_shared + md_w * {_WARP} + md_lane / 4 + md_lane % 4 * {2 * pitch};",
+            (
+                f"    const md_real *const md_at = md_shared + md_lane / 4 * {pitch} + md_lane % "
+                "4 * 4;"
+            ),
+            (
+                f"    md_real *const md_mine = md_shared + md_w * {_WARP} + md_lane / 4 + md_lane "
+                f"% 4 * {2 * pitch};"
+            ),
         ]
         for index, shares in enumerate(self.shares):
-            lines += [f"    md_pair {_sum(index, slot)} = {{0, 0}};" for slot in range(max(map(len, shares)))]
+            lines += [
+                f"    md_pair {_sum(index, slot)} = {{0, 0}};"
+                for slot in range(max(map(len, shares)))
+            ]
         lines += [
             f"    for (long long md_i = (long long)blockIdx.x * {block}; md_i < md_count;"
             f" md_i += (long long)gridDim.x * {block}) {{",
@@ -227,7 +263,9 @@ class Plan:
         ]
         reads = []
         for number, (name, argument) in enumerate(zip(names.inputs, function.arguments)):
-            lines.append(f"        const md_real *const md_in{number} = {name} + md_k * {argument.size};")
+            lines.append(
+                f"        const md_real *const md_in{number} = {name} + md_k * {argument.size};"
+            )
             reads.append(f"md_in{number}[")
         lines += self._body(function, *cuda_statements(function, reads, names.local, " " * 8))
         lines += ["    }", f"    md_sums += (long long)blockIdx.x * {self.size} + 2 * md_lane;"]
@@ -236,30 +274,47 @@ class Plan:
             for warp, own in enumerate(shares):
                 lines.append(f"    if (md_w == {warp}) {{")
                 for slot in range(len(own)):
-                    lines.append(f"        *(md_pair *)(md_sums + {64 * place}) = {_sum(index, slot)};")
+                    lines.append(
+                        f"        *(md_pair *)(md_sums + {64 * place}) = {_sum(index, slot)};"
+                    )
                     place += 1
                 lines.append("    }")
         return "\n".join([*lines, "}", ""])
 
     def _body(self, function: Function, body: list[str], texts: list[list[str]]) -> list[str]:
-        """Return the statements, each result's rows written and multiplied as soon as they are all there."""
+        """Return the statements, each result's rows written and multiplied as soon as they are all
+        there.
+        """
         pitch, due = self.block + _PAD, dict[int, list[str]]()
         before, offset = -1, 0
         for index, (values, columns, shares) in enumerate(zip(texts, self.columns, self.shares)):
             for element in range(columns):
                 # rows of the result before must have been multiplied: they lie in the same place
-                ready = max(before, function.outputs[index][element]) if element < len(values) else before
+                ready = (
+                    max(before, function.outputs[index][element])
+                    if element < len(values)
+                    else before
+                )
                 value = values[element] if element < len(values) else "md_real(0)"
                 due.setdefault(ready, []).append(f"        md_row[{element * pitch}] = {value};")
             before = max(before, *function.outputs[index])
             lines = due.setdefault(before, [])
             lines += [
                 "        if (!md_live)",
-                f"            for (int md_e = 0; md_e < {columns}; md_e++) md_row[md_e * {pitch}] = md_real(0);",
+                (
+                    f"            for (int md_e = 0; md_e < {columns}; md_e++) md_row[md_e * "
+                    f"{pitch}] = md_real(0);"
+                ),
                 f"        if (md_divided >> {index} & 1) {{",
                 "            __syncwarp();",
-                f"            const md_pair *const md_factor = (const md_pair *)md_factors + {offset} + md_lane;",
-                f"            md_divide<{columns // GROUP}, {pitch}>(md_mine, md_factor, md_refined >> {index} & 1);",
+                (
+                    "            const md_pair *const md_factor = (const md_pair *)md_factors + "
+                    f"{offset} + md_lane;"
+                ),
+                (
+                    f"            md_divide<{columns // GROUP}, {pitch}>(md_mine, md_factor, "
+                    f"md_refined >> {index} & 1);"
+                ),
                 "        }",
                 "        __syncthreads();",
                 *_multiplied(index, shares, self.block, pitch),
@@ -268,7 +323,9 @@ class Plan:
             offset += _WARP * sum(range(2, columns // GROUP + 2))
         found, left = list(due.get(-1, [])), iter(body)
         for index, step in enumerate(function.tape):
-            if step.value is None or isinstance(step.value, tuple):  # constants stand where they are used
+            if step.value is None or isinstance(
+                step.value, tuple
+            ):  # constants stand where they are used
                 found.append(next(left))
             found += due.get(index, [])
         return found
@@ -278,7 +335,9 @@ def _sum(index: int, slot: int) -> str:
     return f"md_s{index}_{slot}"
 
 
-def _multiplied(index: int, shares: list[list[tuple[int, int]]], block: int, pitch: int) -> list[str]:
+def _multiplied(
+    index: int, shares: list[list[tuple[int, int]]], block: int, pitch: int
+) -> list[str]:
     """Return the products of one result's columns, each warp its own."""
     lines = list[str]()
     for warp, own in enumerate(shares):
@@ -287,10 +346,16 @@ def _multiplied(index: int, shares: list[list[tuple[int, int]]], block: int, pit
         lines += [f"        if (md_w == {warp}) {{", "            #pragma unroll 1"]
         lines += [f"            for (int md_e = 0; md_e < {block}; md_e += 16) {{"]
         groups = sorted({group for tile in own for group in tile})
-        for first in (0, 2):  # samples 0 1 4 5 8 9 12 13, then the others: no memory bank is hit twice
+        for first in (
+            0,
+            2,
+        ):  # samples 0 1 4 5 8 9 12 13, then the others: no memory bank is hit twice
             for group in groups:
                 place = f"md_at + {group * GROUP * pitch + first} + md_e"
-                lines.append(f"                const md_pair md_f{group}_{first} = *(const md_pair *)({place});")
+                lines.append(
+                    f"                const md_pair md_f{group}_{first} = *(const md_pair "
+                    f"*)({place});"
+                )
         for first, half in product((0, 2), ("x", "y")):
             for slot, (row, column) in enumerate(own):
                 factors = f"md_f{row}_{first}.{half}, md_f{column}_{first}.{half}"
@@ -300,7 +365,10 @@ def _multiplied(index: int, shares: list[list[tuple[int, int]]], block: int, pit
 
 
 def _shares(groups: int, warps: int) -> list[list[tuple[int, int]]]:
-    """Return for each warp its pairs of groups of columns, neighbours together: they share columns."""
+    """Return for each warp its pairs of groups of columns, neighbours together.
+
+    They share columns.
+    """
     pairs = [(i, j) for i in range(groups) for j in range(i, groups)]
     pairs.sort(key=lambda pair: (pair[0] // 2, pair[1] // 2, pair))
     edges = np.linspace(0, len(pairs), warps + 1).round().astype(int).tolist()
@@ -308,9 +376,10 @@ def _shares(groups: int, warps: int) -> list[list[tuple[int, int]]]:
 
 
 class CudaReduction:
-    """A function whose results are rows, compiled to reduce them on a GPU: as `native.reduce.Reduction`.
+    """A function whose results are rows, compiled to reduce them on a GPU.
 
-    Arguments are (N, size), of NumPy (copied there) or of CuPy and PyTorch on the GPU.
+    As `native.reduce.Reduction`. Arguments are (N, size), of NumPy (copied there) or of CuPy and
+    PyTorch on the GPU.
     """
 
     def __init__(self, function: Function) -> None:
@@ -325,10 +394,13 @@ class CudaReduction:
         found = evaluate_in_blocks(self.function, *arrays)
         return list(found) if isinstance(found, tuple) else [found]
 
-    def grams(self, arrays: Sequence[Any], factors: Sequence[Array | None], which: Sequence[int]) -> list[Array]:
+    def grams(
+        self, arrays: Sequence[Any], factors: Sequence[Array | None], which: Sequence[int]
+    ) -> list[Array]:
         """Return for the results `which` their columns' products summed over samples (size, size).
 
-        `factors` has for each result an upper triangle (size, size) that its rows are divided by first, or None.
+        `factors` has for each result an upper triangle (size, size) that its rows are divided by
+        first, or None.
         """
         key = tuple(None if factor is None else factor.tobytes() for factor in factors)
         latest = self._latest  # other threads may replace it
@@ -338,27 +410,45 @@ class CudaReduction:
         return [found[index] for index in which]
 
     def totals(self, arrays: Sequence[Any], divided: int, refined: int, packed: Any) -> Any:
-        """Return the sums of all blocks added up, of the library of the arrays: `Plan.products` reads them."""
+        """Return the sums of all blocks added up, of the library of the arrays.
+
+        `Plan.products` reads them.
+        """
         plan, library = self.plan, library_of(arrays)
         given = [library.take(array, _REAL) for array in arrays]
         count = int(given[0].shape[0])
         for array, argument in zip(given, self.function.arguments, strict=True):
             if tuple(array.shape) != (count, argument.size):
-                raise ValueError(f"{argument.name}: expected shape {(count, argument.size)}, got {tuple(array.shape)}")
+                raise ValueError(
+                    f"{argument.name}: expected shape {(count, argument.size)}, got "
+                    f"{tuple(array.shape)}"
+                )
         number, stream, waits = stream_of(library, given)
         reduce, total = self._codes(number)
         blocks = max(1, min(-(-count // plan.block), 2 * reduce.processors))
         factors = library.take(packed, _REAL)
         sums = library.empty((blocks * plan.size,), _REAL, given)
         totals = library.empty((plan.size,), _REAL, given)
-        *inputs, factor, parts, whole = (library.place(array, stream) for array in (*given, factors, sums, totals))
+        *inputs, factor, parts, whole = (
+            library.place(array, stream) for array in (*given, factors, sums, totals)
+        )
         for argument, (_, dtype, contiguous, on_gpu) in zip(self.function.arguments, inputs):
             if not (contiguous and on_gpu and dtype == _REAL.name):
-                raise WrongArgument(f"{argument.name}: expected a contiguous array of {_REAL.name} on the GPU")
+                raise WrongArgument(
+                    f"{argument.name}: expected a contiguous array of {_REAL.name} on the GPU"
+                )
         addresses = [place[0] for place in (factor, parts, *inputs)]
         numbers = (np.int64(count), np.uint64(divided), np.uint64(refined))
         reduce.launch(stream, blocks, plan.block, *numbers, *addresses)
-        total.launch(stream, -(-plan.size // 128), 128, np.int64(plan.size), np.int64(blocks), parts[0], whole[0])
+        total.launch(
+            stream,
+            -(-plan.size // 128),
+            128,
+            np.int64(plan.size),
+            np.int64(blocks),
+            parts[0],
+            whole[0],
+        )
         if waits:
             stream.sync()
         return library.give(totals)
@@ -367,6 +457,9 @@ class CudaReduction:
         found = self._compiled.get(device)
         if found is None:
             text = self.plan.text
-            found = Code(text, "md_reduce", device, self.plan.shared), Code(text, "md_total", device)
+            found = (
+                Code(text, "md_reduce", device, self.plan.shared),
+                Code(text, "md_total", device),
+            )
             self._compiled[device] = found
         return found

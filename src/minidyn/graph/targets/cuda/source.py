@@ -1,10 +1,11 @@
 """CUDA C++ of a recorded function: one self-contained kernel, one thread a sample.
 
-The limit is memory: a sample of inverse dynamics reads and writes some 200 bytes and computes for less time than that
-takes. So what matters is how threads touch memory. In the layout "components" (each component of all samples in a row)
-neighbouring threads touch neighbouring numbers. In the layout "rows" (each sample's components in a row, as everywhere
-else) results are passed through shared memory, a warp of 32 samples at a time, so that neighbouring threads write
-neighbouring numbers there too.
+The limit is memory: a sample of inverse dynamics reads and writes some 200 bytes and computes for
+less time than that takes. So what matters is how threads touch memory. In the layout "components"
+(each component of all samples in a row) neighbouring threads touch neighbouring numbers. In the
+layout "rows" (each sample's components in a row, as everywhere else) results are passed through
+shared memory, a warp of 32 samples at a time, so that neighbouring threads write neighbouring
+numbers there too.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ TYPES = {"float64": "double", "float32": "float"}
 
 _WARP = 32
 _SMALL = 64  # scalars: a smaller result of a sample passes through shared memory in one piece
-_CHUNK = 152  # scalars of a larger one that pass at once: of 32 samples they fill the 48 KiB that every GPU has
+# scalars of a larger one that pass at once: of 32 samples they fill the 48 KiB that every GPU has
+_CHUNK = 152
 
 _HEAD = "typedef {real} md_real;\n"
 
@@ -33,7 +35,7 @@ static __device__ __forceinline__ md_real md_sign(md_real x)
 {
     return x > md_real(0) ? md_real(1) : (x < md_real(0) ? md_real(-1) : x); /* zero and NaN return themselves */
 }
-"""
+"""  # noqa: E501
 
 _FLUSH = """
 /* Writes N scalars of each of a warp's samples, which lie in shared memory, one row of md_pitch a sample. */
@@ -52,7 +54,7 @@ static __device__ __forceinline__ void md_flush(
     }
     __syncwarp();
 }
-"""
+"""  # noqa: E501
 
 
 def cuda_source(
@@ -63,12 +65,13 @@ def cuda_source(
     layout: str = "rows",
     split: bool = True,
 ) -> str:
-    """Return the text of a kernel `extern "C" __global__ void NAME(count, one, arguments..., results...)`.
+    """Return the text of a kernel `extern "C" __global__ void NAME(count, one, arguments...,
+    results...)`.
 
-    Launch it with blocks of `block_of` threads, one thread for each of `count` samples. Bit k of `one` says that
-    argument k is one sample for all. `comments` (made safe) stand at its head. Where something depends on parameters
-    alone there are two kernels more: NAME_prepare, for one sample, and NAME_prepared, which takes its result as its
-    last argument, one sample for all.
+    Launch it with blocks of `block_of` threads, one thread for each of `count` samples. Bit k of
+    `one` says that argument k is one sample for all. `comments` (made safe) stand at its head.
+    Where something depends on parameters alone there are two kernels more: NAME_prepare, for one
+    sample, and NAME_prepared, which takes its result as its last argument, one sample for all.
 
     Args:
         function: The recorded function.
@@ -84,7 +87,9 @@ def cuda_source(
         raise UnknownName("number type", dtype, tuple(TYPES))
     if layout not in LAYOUTS:
         raise UnknownName("layout", layout, LAYOUTS)
-    lines = [*head_of((function,), [*comment_lines(function, comments), f"layout: {layout}"], dtype)]
+    lines = [
+        *head_of((function,), [*comment_lines(function, comments), f"layout: {layout}"], dtype)
+    ]
     lines += [_FLUSH] if layout == "rows" else []
     for part, names in printed_parts(function)[0 if split else -1 :]:
         lines += _kernel_lines(part, names.function, layout)
@@ -93,12 +98,14 @@ def cuda_source(
 
 def _kernel_lines(function: Function, name: str, layout: str) -> list[str]:
     rows, largest = layout == "rows", max((result.size for result in function.results), default=0)
-    # where results leave at once, this order keeps fewer values alive; measured 4 % faster for regressors, 2 x slower
-    # for inverse dynamics (benchmarks/gpu.py)
+    # where results leave at once, this order keeps fewer values alive; measured 4 % faster for
+    # regressors, 2 x slower for inverse dynamics (benchmarks/gpu.py)
     ordered = results_early(function) if not rows and largest > _SMALL else function
     block = block_of(function, layout)
     names = replace(Names.of(ordered), function=name)
-    pitch = max((_chunk(result.size) for result in ordered.results), default=1) | 1  # odd: no bank is hit twice
+    pitch = (
+        max((_chunk(result.size) for result in ordered.results), default=1) | 1
+    )  # odd: no bank is hit twice
     parameters = ["long long md_count", "unsigned md_one"]
     parameters += [f"const md_real *__restrict__ {name}" for name in names.inputs]
     parameters += [f"md_real *__restrict__ {name}" for name in names.outputs]
@@ -121,19 +128,24 @@ def _kernel_lines(function: Function, name: str, layout: str) -> list[str]:
             "    const long long md_left = md_count - (md_i - md_lane);",
         ]
         lines += [
-            f"    {name} += (md_i - md_lane) * {result.size};" for name, result in zip(names.outputs, ordered.results)
+            f"    {name} += (md_i - md_lane) * {result.size};"
+            for name, result in zip(names.outputs, ordered.results)
         ]
     else:
         steps = (f"(md_one >> {number} & 1) ? 1 : md_count" for number in range(len(names.inputs)))
         lines.append(f"    const long long md_step[] = {{{', '.join(steps) or '0'}}};")
         lines += [f"    {name} += md_i;" for name in names.outputs]
-    reads = [f"{name}[" + ("" if rows else f"md_step[{k}] * ") for k, name in enumerate(names.inputs)]
+    reads = [
+        f"{name}[" + ("" if rows else f"md_step[{k}] * ") for k, name in enumerate(names.inputs)
+    ]
     body, texts = cuda_statements(ordered, reads, names.local)
     writes = _staged(ordered, names, texts, pitch) if rows else _direct(names, texts)
     return [*lines, *_interleaved(ordered, body, writes), "}", ""]
 
 
-def head_of(functions: Iterable[Function], comments: Iterable[str], dtype: str = "float64") -> list[str]:
+def head_of(
+    functions: Iterable[Function], comments: Iterable[str], dtype: str = "float64"
+) -> list[str]:
     """Return what a text begins with: comments, the number type, and what the functions call."""
     signs = any(step.op == "sign" for function in functions for step in function.tape)
     return [
@@ -175,7 +187,10 @@ def _chunk(size: int) -> int:
 
 
 def results_early(function: Function) -> Function:
-    """Return the function with its steps in the order in which the results need them: fewer values live at once."""
+    """Return the function with its steps in the order in which the results need them.
+
+    Fewer values live at once.
+    """
     order: list[int] = []
     place: dict[int, int] = {}
     for wanted in (index for indices in function.outputs for index in indices):
@@ -199,7 +214,9 @@ def results_early(function: Function) -> Function:
 
 
 def _direct(names: Names, texts: list[list[str]]) -> Iterator[tuple[int, range, list[str]]]:
-    """Yield (result, its elements, lines that write them) for neighbouring threads that write neighbours."""
+    """Yield (result, its elements, lines that write them) for neighbouring threads that write
+    neighbours.
+    """
     for number, (name, values) in enumerate(zip(names.outputs, texts)):
         for element, text in enumerate(values):
             line = f"    if (md_live) {name}[{element} * md_count] = {text};"
@@ -215,12 +232,15 @@ def _staged(
             part = range(first, min(first + _chunk(result.size), result.size))
             lines = [f"    md_row[{element - first}] = {values[element]};" for element in part]
             lines.append(
-                f"    md_flush<{len(part)}, {pitch}>(md_warp, {name} + {first}, {result.size}, md_left, md_lane);"
+                f"    md_flush<{len(part)}, {pitch}>(md_warp, {name} + {first}, {result.size}, "
+                "md_left, md_lane);"
             )
             yield number, part, lines
 
 
-def _interleaved(function: Function, body: list[str], writes: Iterable[tuple[int, range, list[str]]]) -> list[str]:
+def _interleaved(
+    function: Function, body: list[str], writes: Iterable[tuple[int, range, list[str]]]
+) -> list[str]:
     """Return the statements with each write as early as its values are there."""
     due: dict[int, list[str]] = {}
     for number, elements, lines in writes:
@@ -229,14 +249,19 @@ def _interleaved(function: Function, body: list[str], writes: Iterable[tuple[int
     statements_left = iter(body)
     found: list[str] = []
     for index, step in enumerate(function.tape):
-        if step.value is None or isinstance(step.value, tuple):  # constants stand where they are used
+        if step.value is None or isinstance(
+            step.value, tuple
+        ):  # constants stand where they are used
             found.append(next(statements_left))
         found += due.get(index, [])
     return found
 
 
 def _number(value: float) -> str:
-    """Return a constant so that reading it gives the same bits; NaN and infinity by arithmetic, without headers."""
+    """Return a constant so that reading it gives the same bits.
+
+    NaN and infinity by arithmetic, without headers.
+    """
     if value != value:
         return "md_real(1e308 * 1e10 - 1e308 * 1e10)"
     if abs(value) == float("inf"):

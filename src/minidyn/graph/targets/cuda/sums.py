@@ -1,4 +1,7 @@
-"""Values of a recorded function summed on a GPU over blocks of consecutive samples: only the sums leave it."""
+"""Values of a recorded function summed on a GPU over blocks of consecutive samples.
+
+Only the sums leave it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,14 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.graph.function import Function
-from minidyn.graph.targets.cuda.kernel import Code, CudaFunction, download, empty_array, stream_of_own, upload
+from minidyn.graph.targets.cuda.kernel import (
+    Code,
+    CudaFunction,
+    download,
+    empty_array,
+    stream_of_own,
+    upload,
+)
 
 SUMS = """
 typedef double md_real;
@@ -23,11 +33,13 @@ extern "C" __global__ void __launch_bounds__(128) md_sum(
         total += rows[row * size + k % size];
     sums[k] = total;
 }
-"""
+"""  # noqa: E501
 
 
 class CudaSums:
-    """A function of one result whose values are summed on a GPU over blocks of consecutive samples."""
+    """A function of one result whose values are summed on a GPU over blocks of consecutive
+    samples.
+    """
 
     def __init__(self, function: Function) -> None:
         self.function = function
@@ -35,13 +47,21 @@ class CudaSums:
         self._sum: Code | None = None
 
     def __call__(self, length: int, *arrays: Array) -> Array:
-        """Return sums (blocks, size) over `length` samples each, the last one of what is left; arrays are NumPy's.
+        """Return sums (blocks, size) over `length` samples each, the last one of what is left.
 
-        Those of uniform arguments are (size,), the others (N, size).
+        Arrays are NumPy's. Those of uniform arguments are (size,), the others (N, size).
         """
         given = [upload(array) for array in arrays]
-        single = sum(1 << number for number, argument in enumerate(self.function.arguments) if argument.uniform)
-        count = max(array.shape[0] for array, argument in zip(given, self.function.arguments) if not argument.uniform)
+        single = sum(
+            1 << number
+            for number, argument in enumerate(self.function.arguments)
+            if argument.uniform
+        )
+        count = max(
+            array.shape[0]
+            for array, argument in zip(given, self.function.arguments)
+            if not argument.uniform
+        )
         size, blocks = self.function.results[0].size, -(-count // length)
         values, sums = empty_array((count, size)), empty_array((blocks, size))
         stream = stream_of_own()

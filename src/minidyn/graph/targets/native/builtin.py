@@ -1,28 +1,33 @@
-"""Kernels as builtin functions of the interpreter: no Python between the caller and the machine code.
+"""Kernels as builtin functions of the interpreter.
 
-Why: control loops call a kernel with one sample at a time, and there the interpreter takes the time, not the
-arithmetic. This file alone knows how objects of CPython and NumPy lie in memory. It stays because no maintained way
-takes at most 0.5 µs. Measured by benchmarks/call_paths.py, inverse dynamics of one sample (Panda), least of 150
-interleaved rounds on a busy machine: builtin 0.28 µs; ctypes with bound buffers, checked and copied through
-memoryviews, 0.89 (medians: 3.5 times the builtin, which takes 0.19 on a quiet machine); cffi likewise 1.09; cffi's
-from_buffer 3.1; ctypes with the arrays' addresses 8.3. Batches of a few samples would lose more.
+No Python between the caller and the machine code. Why: control loops call a kernel with one sample
+at a time, and there the interpreter takes the time, not the arithmetic. This file alone knows how
+objects of CPython and NumPy lie in memory. It stays because no maintained way takes at most 0.5 µs.
+Measured by benchmarks/call_paths.py, inverse dynamics of one sample (Panda), least of 150
+interleaved rounds on a busy machine: builtin 0.28 µs; ctypes with bound buffers, checked and copied
+through memoryviews, 0.89 (medians: 3.5 times the builtin, which takes 0.19 on a quiet machine);
+cffi likewise 1.09; cffi's from_buffer 3.1; ctypes with the arrays' addresses 8.3. Batches of a few
+samples would lose more.
 
-How: a kernel is wrapped into a builtin (PyCFunction_NewEx) whose machine code, `@dispatch`, has the interpreter's own
-signature METH_FASTCALL | METH_KEYWORDS and reads NumPy arrays itself. It is one function per process; each builtin
-carries a record (64-bit words) that says what to expect:
+How: a kernel is wrapped into a builtin (PyCFunction_NewEx) whose machine code, `@dispatch`, has the
+interpreter's own signature METH_FASTCALL | METH_KEYWORDS and reads NumPy arrays itself. It is one
+function per process; each builtin carries a record (64-bit words) that says what to expect:
 
     0  address of `@single`, or 0       3  number of results
     1  address of `@rows`, or 0         4  samples from which the interpreter's lock is released
     2  number of arguments              5  first argument that varies with the sample, or -1
     6  per argument: size, 1 if uniform
-    then per result: rank, size, address of its shape (with one free word in front, for the length of a batch)
+    then per result: rank, size, address of its shape (with one free word in front, for the length
+    of a batch)
 
-Accepted are exact NumPy arrays, float64, C-contiguous and aligned: all vectors (one sample), or all matrices of equal
-length (a batch), uniform arguments always vectors; and `out=` likewise where there is one result and it does not touch
-the inputs. Everything else, every mistake included, goes to the general call in Python with the same arguments.
+Accepted are exact NumPy arrays, float64, C-contiguous and aligned: all vectors (one sample), or all
+matrices of equal length (a batch), uniform arguments always vectors; and `out=` likewise where
+there is one result and it does not touch the inputs. Everything else, every mistake included, goes
+to the general call in Python with the same arguments.
 
-Without it: `make_builtin` returns None on interpreters other than plain 64-bit CPython, and wherever a real array does
-not look as expected (NumPy's stable ABI); every call then takes the general way. Nothing else depends on this file.
+Without it: `make_builtin` returns None on interpreters other than plain 64-bit CPython, and
+wherever a real array does not look as expected (NumPy's stable ABI); every call then takes the
+general way. Nothing else depends on this file.
 """
 
 from __future__ import annotations
@@ -39,12 +44,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.graph.function import Function
-from minidyn.graph.targets.native.host import FOOTER, Code, all_of, compile_text, joined, library_address, word
+from minidyn.graph.targets.native.host import (
+    FOOTER,
+    Code,
+    all_of,
+    compile_text,
+    joined,
+    library_address,
+    word,
+)
 
 Base = TypeVar("Base")
 
 SINGLE, ROWS = 0, 1
-"""Places in the record for the addresses of the code; 0 sends calls of that kind to the general way."""
+"""Places in the record for the addresses of the code.
+
+0 sends calls of that kind to the general way.
+"""
 
 _MOST = 16  # more arguments or results than this always take the general call
 _DATA, _ND, _DIMS, _DESCR, _FLAGS = 16, 24, 32, 56, 64  # offsets of fields in an array object
@@ -52,7 +68,9 @@ _PLAIN = 0x1 | 0x100  # flags of an array that is C-contiguous and aligned
 _WRITEABLE = 0x400
 _NPY_DOUBLE = 12
 _FASTCALL_KEYWORDS = 0x80 | 0x2
-_RELEASE = 400_000  # tape steps times samples (about 20 µs) from which other threads may run meanwhile
+_RELEASE = (
+    400_000  # tape steps times samples (about 20 µs) from which other threads may run meanwhile
+)
 _FUNCTIONS = (
     *("PyObject_Vectorcall", "PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_NoMemory"),
     *("PyTuple_New", "PyTuple_SetItem", "Py_IncRef", "Py_DecRef"),
@@ -61,10 +79,16 @@ _OUT = sys.intern("out")  # keyword names of calls are interned too: comparing a
 
 
 class _MethodDef(ctypes.Structure):
-    _fields_ = (("name", ctypes.c_char_p), ("code", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("code", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
 
 
-@cache  # must outlive its builtins, whose end cannot be observed; functions have few different names
+# must outlive its builtins, whose end cannot be observed; functions have few different names
+@cache
 def _method(name: str) -> _MethodDef:
     return _MethodDef(name.encode(), _dispatcher().addresses["dispatch"], _FASTCALL_KEYWORDS, None)
 
@@ -72,10 +96,11 @@ def _method(name: str) -> _MethodDef:
 def make_builtin(
     function: Function, general: Callable[..., Any]
 ) -> tuple[Callable[..., Any], NDArray[np.int64]] | None:
-    """Return a builtin for the function and its record, or None where this interpreter does not allow it.
+    """Return a builtin for the function and its record, or None where this interpreter does not
+    allow it.
 
-    The record's words SINGLE and ROWS start as 0: code is compiled when first needed, by the general call, which takes
-    the same arguments whenever they are not plain arrays.
+    The record's words SINGLE and ROWS start as 0: code is compiled when first needed, by the
+    general call, which takes the same arguments whenever they are not plain arrays.
     """
     arguments, results = function.arguments, function.results
     if len(arguments) > _MOST or not 1 <= len(results) <= _MOST or not _layout_is_known():
@@ -97,18 +122,26 @@ def make_builtin(
     new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
         ("PyCFunction_NewEx", ctypes.pythonapi)
     )
-    builtin: Callable[..., Any] = new(ctypes.addressof(_method(function.name)), (general, record), None)
+    builtin: Callable[..., Any] = new(
+        ctypes.addressof(_method(function.name)), (general, record), None
+    )
     return builtin, record
 
 
 def called_by(base: type[Base], builtin: Callable[..., Any]) -> type[Base]:
     """Return a subclass of `base` whose instances are called by the builtin itself.
 
-    Special methods are looked up in the class, and a builtin does not bind: calling the instance calls it with the same
-    arguments, 40 ns slower than calling the builtin and 120 ns quicker than through a method in Python. `base` keeps a
-    `__call__` in Python for documentation and for interpreters without builtins.
+    Special methods are looked up in the class, and a builtin does not bind: calling the instance
+    calls it with the same arguments, 40 ns slower than calling the builtin and 120 ns quicker than
+    through a method in Python. `base` keeps a `__call__` in Python for documentation and for
+    interpreters without builtins.
     """
-    body = {"__call__": builtin, "__doc__": base.__doc__, "__module__": base.__module__, "__slots__": ()}
+    body = {
+        "__call__": builtin,
+        "__doc__": base.__doc__,
+        "__module__": base.__module__,
+        "__slots__": (),
+    }
     return type(base.__name__, (base,), body)
 
 
@@ -167,7 +200,12 @@ def _array_new() -> int:
 @cache
 def _dispatcher() -> Code:
     """Compile the builtins' common code, once per process."""
-    known = {"ndarray": id(np.ndarray), "float64": id(np.dtype(np.float64)), "None": id(None), "out": id(_OUT)}
+    known = {
+        "ndarray": id(np.ndarray),
+        "float64": id(np.dtype(np.float64)),
+        "None": id(None),
+        "out": id(_OUT),
+    }
     known |= {"PyArray_New": _array_new(), "memcmp": library_address("memcmp")}
     for name in _FUNCTIONS:
         known[name] = int(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0)
@@ -176,13 +214,19 @@ def _dispatcher() -> Code:
 
 def _field(name: str, base: str, offset: int, kind: str = "i64") -> str:
     """Load the field of an object at an offset in bytes."""
-    return f"  %{name}.p = getelementptr i8, ptr %{base}, i64 {offset}\n  %{name} = load {kind}, ptr %{name}.p, align 4"
+    return (
+        f"  %{name}.p = getelementptr i8, ptr %{base}, i64 {offset}\n"
+        f"  %{name} = load {kind}, ptr %{name}.p, align 4"
+    )
 
 
 def _put(value: str, table: str, index: int | str) -> str:
     """Store one of a row of 64-bit words."""
     place = f"%{table}.{str(index).strip('%')}.to"
-    return f"  {place} = getelementptr i64, ptr %{table}, i64 {index}\n  store {value}, ptr {place}, align 8"
+    return (
+        f"  {place} = getelementptr i64, ptr %{table}, i64 {index}\n"
+        f"  store {value}, ptr {place}, align 8"
+    )
 
 
 def _when(yes: str, no: str, *conditions: str) -> str:
@@ -192,10 +236,11 @@ def _when(yes: str, no: str, *conditions: str) -> str:
 
 
 def _dispatch_text(items: int, known: dict[str, int]) -> str:
-    """Return the module with `@dispatch`; `items` is the offset of the first item in a tuple object.
+    """Return the module with `@dispatch`.
 
-    `known` has the addresses of the objects `ndarray`, `float64`, `None` and `out` (the interned name), and of the
-    functions of the interpreter, of NumPy and of the C library that are called.
+    `items` is the offset of the first item in a tuple object. `known` has the addresses of the
+    objects `ndarray`, `float64`, `None` and `out` (the interned name), and of the functions of the
+    interpreter, of NumPy and of the C library that are called.
     """
     call = {name: f"inttoptr (i64 {address} to ptr)" for name, address in known.items()}
     return f"""
@@ -403,4 +448,4 @@ pass:  ; anything else, mistakes included
   %passed = call ptr {call["PyObject_Vectorcall"]}(ptr %general, ptr %args, i64 %nargs, ptr %names)
   ret ptr %passed
 }}
-{FOOTER}"""
+{FOOTER}"""  # noqa: E501

@@ -1,20 +1,22 @@
 """The tape as straight-line code on vectors: one sample per lane, one block of samples per call.
 
-A block holds every scalar of an argument or result as one vector, one after the other: scalar e of a block
-lies at offset e * width. All addresses are then constants, no two columns collide in the cache, and with
-width 1 a block is an ordinary contiguous array.
+A block holds every scalar of an argument or result as one vector, one after the other: scalar e of
+a block lies at offset e * width. All addresses are then constants, no two columns collide in the
+cache, and with width 1 a block is an ordinary contiguous array.
 
 Three functions come out of a tape:
 
-- `@once(uniform arguments..., u)` computes what depends on uniform arguments alone, into the small buffer u;
-- `@fill(results..., u)` writes outputs that do not depend on the sample; they stay in a block that is used
-  again;
+- `@once(uniform arguments..., u)` computes what depends on uniform arguments alone, into the small
+  buffer u;
+- `@fill(results..., u)` writes outputs that do not depend on the sample; they stay in a block that
+  is used again;
 - `@core.<width>(arguments..., results..., u)` computes one block, everything else.
 
-A tape of thousands of steps has far more values alive than there are vector registers, and LLVM keeps nearly
-the order it is given. So the order is chosen here: first the sines and cosines (each is a call, which empties
-the registers), then always the step that frees most values, among those the one whose operands are freshest.
-On regressors this saves a quarter of the time against the order of recording.
+A tape of thousands of steps has far more values alive than there are vector registers, and LLVM
+keeps nearly the order it is given. So the order is chosen here: first the sines and cosines (each
+is a call, which empties the registers), then always the step that frees most values, among those
+the one whose operands are freshest. On regressors this saves a quarter of the time against the
+order of recording.
 """
 
 from __future__ import annotations
@@ -26,11 +28,23 @@ from functools import cached_property
 from typing import cast
 
 from minidyn.graph.function import Function, Instruction
-from minidyn.graph.targets.native.host import FLAGS, atan2_text, sincos_text, splat, spread, suffix, vector, vector_at
+from minidyn.graph.targets.native.host import (
+    FLAGS,
+    atan2_text,
+    sincos_text,
+    splat,
+    spread,
+    suffix,
+    vector,
+    vector_at,
+)
 
 
 def schedule(function: Function) -> list[int]:
-    """Return the tape indices to compute per sample, in order; constants and inputs are loaded where used."""
+    """Return the tape indices to compute per sample, in order.
+
+    Constants and inputs are loaded where used.
+    """
     tape = function.tape
     free = {index for index, step in enumerate(tape) if step.op == "input"} | function.uniform_steps
     needed: set[int] = set()  # all sines and cosines with what they depend on
@@ -101,7 +115,11 @@ class Plan:
     @cached_property
     def constants(self) -> dict[int, float]:
         """Value of each constant step."""
-        return {k: step.value for k, step in enumerate(self.function.tape) if isinstance(step.value, float | int)}
+        return {
+            k: step.value
+            for k, step in enumerate(self.function.tape)
+            if isinstance(step.value, float | int)
+        }
 
     @cached_property
     def slots(self) -> dict[int, int]:
@@ -125,14 +143,20 @@ class Plan:
 
     @cached_property
     def block_sizes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Scalars per sample in the block of each argument (none for uniform ones) and of each result."""
-        arguments = tuple(0 if argument.uniform else argument.size for argument in self.function.arguments)
+        """Scalars per sample in the block of each argument (none for uniform ones) and of each
+        result.
+        """
+        arguments = tuple(
+            0 if argument.uniform else argument.size for argument in self.function.arguments
+        )
         return arguments, tuple(result.size for result in self.function.results)
 
     @cached_property
     def names(self) -> tuple[list[str], list[str]]:
         """What arguments and results are called in the code."""
-        return [f"a{k}" for k in range(len(self.block_sizes[0]))], [f"o{k}" for k in range(len(self.block_sizes[1]))]
+        return [f"a{k}" for k in range(len(self.block_sizes[0]))], [
+            f"o{k}" for k in range(len(self.block_sizes[1]))
+        ]
 
     @cached_property
     def call(self) -> str:
@@ -194,21 +218,32 @@ class _Steps:
             return
         operands = [self.value(arg) for arg in step.args]
         if step.op in _BINARY:
-            self.lines.append(f"  {name} = {_BINARY[step.op]} {FLAGS} {real} {operands[0]}, {operands[1]}")
+            self.lines.append(
+                f"  {name} = {_BINARY[step.op]} {FLAGS} {real} {operands[0]}, {operands[1]}"
+            )
         elif step.op == "neg":
             self.lines.append(f"  {name} = fneg {FLAGS} {real} {operands[0]}")
         elif step.op in ("sin", "cos"):
             angle, pair = step.args[0], f"{{ {real}, {real} }}"
             if angle not in self.pairs:  # sine and cosine of one angle come from one call
                 self.pairs.add(angle)
-                self.lines.append(f"  %sc{angle} = call {pair} @sincos.{width}({real} {operands[0]})")
+                self.lines.append(
+                    f"  %sc{angle} = call {pair} @sincos.{width}({real} {operands[0]})"
+                )
             self.lines.append(f"  {name} = extractvalue {pair} %sc{angle}, {int(step.op == 'cos')}")
         elif step.op == "sqrt":
-            self.lines.append(f"  {name} = call {real} @llvm.sqrt.{suffix(width)}({real} {operands[0]})")
+            self.lines.append(
+                f"  {name} = call {real} @llvm.sqrt.{suffix(width)}({real} {operands[0]})"
+            )
         elif step.op == "atan2":
-            self.lines.append(f"  {name} = call {real} @atan2.{width}({real} {operands[0]}, {real} {operands[1]})")
+            self.lines.append(
+                f"  {name} = call {real} @atan2.{width}({real} {operands[0]}, {real} {operands[1]})"
+            )
         elif step.op == "sign":
-            bit, (zero, one, minus) = vector(width, "i1"), (splat(value, width) for value in (0.0, 1.0, -1.0))
+            bit, (zero, one, minus) = (
+                vector(width, "i1"),
+                (splat(value, width) for value in (0.0, 1.0, -1.0)),
+            )
             self.lines += [
                 f"  {name}.p = fcmp ogt {real} {operands[0]}, {zero}",
                 f"  {name}.n = fcmp olt {real} {operands[0]}, {zero}",
@@ -218,7 +253,9 @@ class _Steps:
 
     def store(self, pointer: str, offset: int, value: str, tag: str) -> None:
         """Append a store of a whole vector at a constant offset."""
-        self.lines.append(f"  %{tag} = getelementptr double, ptr %{pointer}, i64 {offset * self.width}")
+        self.lines.append(
+            f"  %{tag} = getelementptr double, ptr %{pointer}, i64 {offset * self.width}"
+        )
         self.lines.append(f"  store {self.real} {value}, ptr %{tag}, align {8 * self.width}")
 
     def results(self, index: int) -> None:
@@ -236,8 +273,9 @@ class _Steps:
 def core_text(plan: Plan, width: int) -> str:
     """Return `@core.<width>`.
 
-    The stack is aligned to whole vectors: values that do not fit the registers are kept there, and across a
-    cache line each access would cost two (up to a third of the time, decided by the caller's stack).
+    The stack is aligned to whole vectors: values that do not fit the registers are kept there, and
+    across a cache line each access would cost two (up to a third of the time, decided by the
+    caller's stack).
     """
     steps = _Steps(plan, width, once=False)
     for index in schedule(plan.function):
@@ -270,4 +308,6 @@ def fill_text(plan: Plan, width: int) -> str:
 
 def plan_text(plan: Plan, width: int) -> str:
     """Return `@once`, `@fill` and `@core` with what they call."""
-    return helper_text(plan, width) + once_text(plan) + fill_text(plan, width) + core_text(plan, width)
+    return (
+        helper_text(plan, width) + once_text(plan) + fill_text(plan, width) + core_text(plan, width)
+    )

@@ -1,13 +1,16 @@
-"""The machine we run on: its vector width, LLVM text turned into machine code, and the sines it has no instruction for.
+"""The machine we run on: its vector width, LLVM text turned into machine code, and the sines it has
+no instruction for.
 
-llvmlite is imported inside the functions, so that importing minidyn costs nothing until a kernel is compiled. Where it
-is not installed (there is no wheel for every machine) users of this package compute with NumPy: `has_compiler` says so.
+llvmlite is imported inside the functions, so that importing minidyn costs nothing until a kernel is
+compiled. Where it is not installed (there is no wheel for every machine) users of this package
+compute with NumPy: `has_compiler` says so.
 
-Sine and cosine of a vector of angles: one reduction by a multiple of pi/2 (three parts, each subtraction fused), two
-polynomials on [-pi/4, pi/4] (the coefficients of fdlibm; fused steps make its corrections of the cosine unnecessary),
-then exchange and sign by the quadrant. Every multiple of the first part that occurs is subtracted without rounding, so
-close to multiples of pi/2 nothing is lost. Lanes beyond LIMIT, where the three parts run out of digits, are computed
-one by one by the C library; the branch costs nothing when there are none. NaN passes through, infinity gives NaN.
+Sine and cosine of a vector of angles: one reduction by a multiple of pi/2 (three parts, each
+subtraction fused), two polynomials on [-pi/4, pi/4] (the coefficients of fdlibm; fused steps make
+its corrections of the cosine unnecessary), then exchange and sign by the quadrant. Every multiple
+of the first part that occurs is subtracted without rounding, so close to multiples of pi/2 nothing
+is lost. Lanes beyond LIMIT, where the three parts run out of digits, are computed one by one by the
+C library; the branch costs nothing when there are none. NaN passes through, infinity gives NaN.
 """
 
 from __future__ import annotations
@@ -23,11 +26,12 @@ from typing import Any
 
 from minidyn.arrays import Array
 from minidyn.errors import Unsupported
-from minidyn.notices import Notice, look
+from minidyn.notices import Notice, info
 
-NO_COMPILER = look(
+NO_COMPILER = info(
     "machine.no_compiler",
-    "llvmlite is not installed, so nothing is compiled: NumPy computes the same numbers, many times slower.",
+    "llvmlite is not installed, so nothing is compiled: NumPy computes the same numbers, many "
+    "times slower.",
     "Install llvmlite: pip install llvmlite.",
 )
 
@@ -42,7 +46,9 @@ class Host:
     cpu: str  # LLVM's name of the processor
     features: str  # the processor's features as LLVM takes them
     width: int  # doubles in one vector register: 8 (AVX-512), 4 (AVX2) or 2 (SSE2, NEON)
-    fused: bool  # whether multiply-add is one instruction; without it the vector sine would be wrong and is not used
+    # whether multiply-add is one instruction; without it the vector sine would be wrong and is not
+    # used
+    fused: bool
 
 
 @cache
@@ -57,12 +63,19 @@ def has_compiler() -> bool:
 
 def slow_notices() -> list[Notice]:
     """Return the notice that nothing is compiled here; none where there is a compiler."""
-    return [] if has_compiler() else [NO_COMPILER("llvmlite is not installed: NumPy computes, many times slower")]
+    return (
+        []
+        if has_compiler()
+        else [NO_COMPILER("llvmlite is not installed: NumPy computes, many times slower")]
+    )
 
 
 @cache
 def host() -> Host:
-    """Return what is known of the machine (asked once); without a compiler nothing is, and widths are 8."""
+    """Return what is known of the machine (asked once).
+
+    Without a compiler nothing is, and widths are 8.
+    """
     if not has_compiler():
         return Host("", "", "", 8, False)
     import llvmlite.binding as llvm
@@ -80,7 +93,8 @@ def host() -> Host:
 def library_address(name: str) -> int:
     """Return the address of a function of the C mathematics library.
 
-    Generated code calls it by its number: the function may lie further away than a short call reaches.
+    Generated code calls it by its number: the function may lie further away than a short call
+    reaches.
     """
     if has_compiler():
         import llvmlite.binding as llvm
@@ -115,17 +129,19 @@ def _target() -> Any:
         llvm.initialize()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    suffix = "-elf" if os.name == "nt" else ""  # on Windows the run-time linker reads this format only
+    suffix = (
+        "-elf" if os.name == "nt" else ""
+    )  # on Windows the run-time linker reads this format only
     return llvm.Target.from_triple(host().triple + suffix)
 
 
 def compile_text(text: str, names: tuple[str, ...]) -> Code:
     """Compile LLVM IR text and return the addresses of the functions `names`.
 
-    No IR pass is run: the recorder has already folded and shared everything, and the rest of the text is
-    written the way it should come out. The small code model reaches constants relative to the instruction
-    pointer (the default for run-time code loads a 64-bit address for each); llvmlite's own memory manager
-    keeps the sections close enough.
+    No IR pass is run: the recorder has already folded and shared everything, and the rest of the
+    text is written the way it should come out. The small code model reaches constants relative to
+    the instruction pointer (the default for run-time code loads a 64-bit address for each);
+    llvmlite's own memory manager keeps the sections close enough.
     """
     import llvmlite.binding as llvm
 
@@ -148,7 +164,10 @@ attributes #0 = { nounwind "prefer-vector-width"="512" }
 !0 = !{!"branch_weights", i32 1, i32 1000000}
 !1 = !{i32 1}
 """
-"""End of every module. LLVM would use half the register on some processors; !0 marks a rare branch."""
+"""End of every module.
+
+LLVM would use half the register on some processors; !0 marks a rare branch.
+"""
 
 
 def vector(width: int, element: str = "double") -> str:
@@ -167,7 +186,10 @@ def double(value: float) -> str:
 
 
 def splat(value: float, width: int) -> str:
-    """Return the constant with `value` in every lane: a double, or a 64-bit integer or a truth value."""
+    """Return the constant with `value` in every lane.
+
+    A double, or a 64-bit integer or a truth value.
+    """
     kind = {bool: "i1", int: "i64"}.get(type(value), "double")
     text = double(value) if kind == "double" else str(value).lower()
     return text if width == 1 else "<" + ", ".join([f"{kind} {text}"] * width) + ">"
@@ -179,22 +201,37 @@ def joined(lines: Iterable[str]) -> str:
 
 
 def all_of(name: str, *conditions: str) -> list[str]:
-    """Return the lines that compute whether all conditions hold, each an `icmp` without its name."""
+    """Return the lines that compute whether all conditions hold.
+
+    Each an `icmp` without its name.
+    """
     lines = [f"  %{name}.0 = icmp {conditions[0]}"]
     for k, condition in enumerate(conditions[1:], 1):
-        lines += [f"  %{name}.c{k} = icmp {condition}", f"  %{name}.{k} = and i1 %{name}.{k - 1}, %{name}.c{k}"]
+        lines += [
+            f"  %{name}.c{k} = icmp {condition}",
+            f"  %{name}.{k} = and i1 %{name}.{k - 1}, %{name}.c{k}",
+        ]
     return [*lines, f"  %{name} = and i1 %{name}.{len(conditions) - 1}, true"]
 
 
 def loads(table: str, names: Iterable[str]) -> list[str]:
-    """Return the loads of one 64-bit word after the other from a table: names with their type, as "ptr a0.base"."""
-    return [word(name, table, place, kind) for place, (kind, name) in enumerate(each.split() for each in names)]
+    """Return the loads of one 64-bit word after the other from a table.
+
+    Names with their type, as "ptr a0.base".
+    """
+    return [
+        word(name, table, place, kind)
+        for place, (kind, name) in enumerate(each.split() for each in names)
+    ]
 
 
 def word(name: str, table: str, index: int | str, kind: str = "i64") -> str:
     """Return the load of one of a row of 64-bit words."""
     place = f"%{name}.p"
-    return f"  {place} = getelementptr i64, ptr %{table}, i64 {index}\n  %{name} = load {kind}, ptr {place}, align 8"
+    return (
+        f"  {place} = getelementptr i64, ptr %{table}, i64 {index}\n"
+        f"  %{name} = load {kind}, ptr {place}, align 8"
+    )
 
 
 def block_at(name: str, base: str, index: str, size: int) -> list[str]:
@@ -222,12 +259,18 @@ def spread(name: str, base: str, offset: int, width: int) -> list[str]:
         f"  %{name}.p = getelementptr double, ptr %{base}, i64 {offset}",
         f"  %{name}.s = load double, ptr %{name}.p, align 8",
         f"  %{name}.i = insertelement {real} undef, double %{name}.s, i32 0",
-        f"  %{name} = shufflevector {real} %{name}.i, {real} undef, <{width} x i32> zeroinitializer",
+        (
+            f"  %{name} = shufflevector {real} %{name}.i, {real} undef, <{width} x i32> "
+            "zeroinitializer"
+        ),
     ]
 
 
 def loop_end(name: str, by: int, end: int | str, again: str, done: str) -> str:
-    """Return the end of a loop: %name.next is so much more, and while it is below the end the loop runs again."""
+    """Return the end of a loop.
+
+    %name.next is so much more, and while it is below the end the loop runs again.
+    """
     return f"""  %{name}.next = add i64 %{name}, {by}
   %{name}.left = icmp slt i64 %{name}.next, {end}
   br i1 %{name}.left, label %{again}, label %{done}"""
@@ -243,13 +286,20 @@ LIMIT = 1.0e5
 
 _TWO_OVER_PI = 0.6366197723675814
 _PARTS = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)  # pi/2 to 160 bits
-_ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to an integer, which then sits in the low bits
+# 1.5 * 2**52: adding it rounds to an integer, which then sits in the low bits
+_ROUND = 6755399441055744.0
 _SINE = (
     *(-1.66666666666666324348e-01, 8.33333333332248946124e-03, -1.98412698298579493134e-04),
     *(2.75573137070700676789e-06, -2.50507602534068634195e-08, 1.58969099521155010221e-10),
 )
 _COSINE = (
-    *(1.0, -0.5, 4.16666666666666019037e-02, -1.38888888888741095749e-03, 2.48015872894767294178e-05),
+    *(
+        1.0,
+        -0.5,
+        4.16666666666666019037e-02,
+        -1.38888888888741095749e-03,
+        2.48015872894767294178e-05,
+    ),
     *(-2.75573143513906633035e-07, 2.08757232129817482790e-09, -1.13596475577881948265e-11),
 )
 
@@ -268,7 +318,7 @@ define internal {{ {real}, {real} }} @sincos.{width}({real} %x) noinline #0 {{
 {{ {real}, {real} }} undef)
   ret {{ {real}, {real} }} %r
 }}
-"""
+"""  # noqa: E501
 
 
 def _horner(lines: list[str], name: str, coefficients: tuple[float, ...], width: int) -> str:
@@ -321,7 +371,8 @@ def _fast_text(width: int) -> str:
         f"  %swap = icmp ne {whole} %odd, {splat(0, width)}",
         f"  %s.raw = select {bit} %swap, {real} {cosine}, {real} %sin",
         f"  %c.raw = select {bit} %swap, {real} %sin, {real} {cosine}",
-        f"  %k.62 = shl {whole} %k, {splat(62, width)}",  # bit 1 of the quadrant becomes the sign of the sine,
+        # bit 1 of the quadrant becomes the sign of the sine,
+        f"  %k.62 = shl {whole} %k, {splat(62, width)}",
         f"  %half = and {whole} %k.62, {splat(-(2**63), width)}",
         f"  %k.63 = shl {whole} %k, {splat(63, width)}",  # bits 1 and 0 together that of the cosine
         f"  %c.turn = xor {whole} %half, %k.63",
@@ -338,7 +389,10 @@ def _fast_text(width: int) -> str:
         f"  %q = insertvalue {{ {real}, {real} }} %p, {real} %c.value, 1",
         "  br i1 %any, label %slow, label %done, !prof !0",
         "slow:",
-        f"  %far = call {{ {real}, {real} }} @sincos.far.{width}({real} %x, {bit} %large, {{ {real}, {real} }} %q)",
+        (
+            f"  %far = call {{ {real}, {real} }} @sincos.far.{width}({real} %x, {bit} %large, {{ "
+            f"{real}, {real} }} %q)"
+        ),
         f"  ret {{ {real}, {real} }} %far",
         "done:",
         f"  ret {{ {real}, {real} }} %q",
@@ -350,10 +404,16 @@ def _fast_text(width: int) -> str:
 def _far_text(width: int) -> str:
     """The lanes marked, one after the other through the C library: slow and right for every angle.
 
-    The other lanes keep what they have, to the last bit: a sample's result must not depend on its neighbours.
+    The other lanes keep what they have, to the last bit: a sample's result must not depend on its
+    neighbours.
     """
     real, pair, bit = vector(width), f"{{ {vector(width)}, {vector(width)} }}", vector(width, "i1")
-    lines = [f"define internal {pair} @sincos.far.{width}({real} %x, {bit} %far, {pair} %near) noinline cold #0 {{"]
+    lines = [
+        (
+            f"define internal {pair} @sincos.far.{width}({real} %x, {bit} %far, {pair} %near) "
+            "noinline cold #0 {"
+        )
+    ]
     for place, name in enumerate(("sin", "cos")):
         lines.append(f"  %{name}.near = extractvalue {pair} %near, {place}")
         value = _by_lanes(lines, name, ("x",), width)
@@ -364,7 +424,10 @@ def _far_text(width: int) -> str:
 
 
 def atan2_text(width: int) -> str:
-    """Return the LLVM function `@atan2.<width>`: the C library's, lane by lane (it is rare in kernels)."""
+    """Return the LLVM function `@atan2.<width>`.
+
+    The C library's, lane by lane (it is rare in kernels).
+    """
     real = vector(width)
     lines = [f"define internal {real} @atan2.{width}({real} %y, {real} %x) noinline #0 {{"]
     value = _by_lanes(lines, "atan2", ("y", "x"), width)
@@ -372,22 +435,34 @@ def atan2_text(width: int) -> str:
 
 
 def _by_lanes(lines: list[str], name: str, operands: tuple[str, ...], width: int) -> str:
-    """Append calls of a function of the C library, one for each lane; return the name of the vector of results."""
+    """Append calls of a function of the C library, one for each lane.
+
+    Return the name of the vector of results.
+    """
     real, value = vector(width), "undef"
     for lane in range(width):
-        given = [f"%{operand}" if width == 1 else f"%{name}.{operand}{lane}" for operand in operands]
+        given = [
+            f"%{operand}" if width == 1 else f"%{name}.{operand}{lane}" for operand in operands
+        ]
         if width > 1:
-            lines += [f"  {one} = extractelement {real} %{x}, i32 {lane}" for one, x in zip(given, operands)]
+            lines += [
+                f"  {one} = extractelement {real} %{x}, i32 {lane}"
+                for one, x in zip(given, operands)
+            ]
         call = f"call double inttoptr (i64 {library_address(name)} to ptr)"
         lines.append(f"  %{name}.v{lane} = {call}({', '.join(f'double {one}' for one in given)})")
         if width == 1:
             return f"%{name}.v0"
-        lines.append(f"  %{name}.w{lane} = insertelement {real} {value}, double %{name}.v{lane}, i32 {lane}")
+        lines.append(
+            f"  %{name}.w{lane} = insertelement {real} {value}, double %{name}.v{lane}, i32 {lane}"
+        )
         value = f"%{name}.w{lane}"
     return value
 
 
 def pointer_table(arrays: Sequence[Array | None]) -> ctypes.Array[ctypes.c_void_p]:
     """Return the addresses of arrays as machine code takes them; null for None."""
-    addresses = [None if array is None else array.__array_interface__["data"][0] for array in arrays]
+    addresses = [
+        None if array is None else array.__array_interface__["data"][0] for array in arrays
+    ]
     return (ctypes.c_void_p * len(addresses))(*addresses)

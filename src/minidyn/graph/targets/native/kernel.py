@@ -1,8 +1,8 @@
 """A function compiled for this machine, callable with arrays.
 
-What users pass becomes addresses and strides, or an error that says what is wrong. One sample: the same steps on plain
-numbers; a block of width one is an ordinary contiguous array. A batch may be split over a few threads: machine code
-runs without the interpreter's lock.
+What users pass becomes addresses and strides, or an error that says what is wrong. One sample: the
+same steps on plain numbers; a block of width one is an ordinary contiguous array. A batch may be
+split over a few threads: machine code runs without the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -26,14 +26,24 @@ from minidyn.errors import ShapeError
 from minidyn.graph.function import Argument, Function, Result, batch_shape, evaluate_in_blocks
 from minidyn.graph.targets.native.builtin import ROWS, SINGLE, called_by, make_builtin
 from minidyn.graph.targets.native.core import Plan, plan_text
-from minidyn.graph.targets.native.host import FOOTER, Code, compile_text, has_compiler, host, loads, slow_notices
+from minidyn.graph.targets.native.host import (
+    FOOTER,
+    Code,
+    compile_text,
+    has_compiler,
+    host,
+    loads,
+    slow_notices,
+)
 from minidyn.graph.targets.native.rows import copy_text, rows_text
 
 _FLOAT64 = np.dtype(np.float64)
 
 
 def take_argument(value: Any, argument: Argument, owner: str) -> Array:
-    """Return the value as a float64 array of shape batch + (size,), or (size,) for a uniform argument."""
+    """Return the value as a float64 array of shape batch + (size,), or (size,) for a uniform
+    argument.
+    """
     plain = type(value) is np.ndarray and value.dtype is _FLOAT64
     array: Array = value if plain else _converted(value, argument, owner)
     shape = array.shape
@@ -52,7 +62,8 @@ def _converted(value: Any, argument: Argument, owner: str) -> Array:
         raise ShapeError(f"{owner}: {argument.name} is not an array of numbers: {error}") from None
     if array.dtype.kind not in "biuf":
         raise ShapeError(
-            f"{owner}: {argument.name} has dtype {array.dtype}, expected real numbers (float64); convert it first"
+            f"{owner}: {argument.name} has dtype {array.dtype}, expected real numbers (float64); "
+            "convert it first"
         )
     return array.astype(np.float64, copy=False)
 
@@ -66,28 +77,47 @@ def flat_rows(array: Array, batch: tuple[int, ...], count: int) -> Array:
     return array if array.ndim == 2 else array.reshape(count, array.shape[-1])
 
 
-def check_out(out: Any, results: tuple[Result, ...], batch: tuple[int, ...], owner: str) -> list[Array]:
-    """Return the arrays given to be written, one per result; number, dtype and shape must be exactly the results'."""
+def check_out(
+    out: Any, results: tuple[Result, ...], batch: tuple[int, ...], owner: str
+) -> list[Array]:
+    """Return the arrays given to be written, one per result.
+
+    Number, dtype and shape must be exactly the results'.
+    """
     given = list(out) if isinstance(out, tuple | list) else [out]
     if len(given) != len(results):
-        raise ShapeError(f"{owner}: out holds {len(given)} array(s), expected a tuple of {len(results)}")
+        raise ShapeError(
+            f"{owner}: out holds {len(given)} array(s), expected a tuple of {len(results)}"
+        )
     for array, result in zip(given, results):
         expected = (*batch, *result.shape)
         if not isinstance(array, np.ndarray):
-            raise ShapeError(f"{owner}: out for {result.name} is {type(array).__name__}, expected a float64 array")
+            raise ShapeError(
+                f"{owner}: out for {result.name} is {type(array).__name__}, expected a float64 "
+                "array"
+            )
         if array.dtype != _FLOAT64 or array.shape != expected:
             raise ShapeError(
-                f"{owner}: out for {result.name} is {array.dtype} of shape {array.shape}, expected float64 {expected}"
+                f"{owner}: out for {result.name} is {array.dtype} of shape {array.shape}, "
+                f"expected float64 {expected}"
             )
         if not array.flags.writeable:
-            raise ShapeError(f"{owner}: out for {result.name} is read-only; pass an array that can be written")
+            raise ShapeError(
+                f"{owner}: out for {result.name} is read-only; pass an array that can be written"
+            )
     return given
 
 
 def single_text(plan: Plan) -> str:
-    """Return the module of `@single(arguments, results)`, which takes tables of pointers to arrays."""
+    """Return the module of `@single(arguments, results)`, which takes tables of pointers to
+    arrays.
+    """
     ins, outs = ([f"ptr {name}" for name in names] for names in plan.names)
-    lines = ["define void @single(ptr %args, ptr %outs) #0 {", *loads("args", ins), *loads("outs", outs)]
+    lines = [
+        "define void @single(ptr %args, ptr %outs) #0 {",
+        *loads("args", ins),
+        *loads("outs", outs),
+    ]
     lines.append(f"  %u = alloca double, i64 {max(1, len(plan.slots))}, align 8")
     lines += [f"  call void @{part}({plan.call})" for part in ("once", "fill.1", "core.1")]
     return plan_text(plan, 1) + "\n".join([*lines, "  ret void", "}", ""]) + FOOTER
@@ -99,8 +129,8 @@ _MOST = 64
 class _Pool:
     """Threads that wait for work, started when first needed and then kept.
 
-    Made of locks and queues of the interpreter itself: an interruption (Ctrl-C) inside those that are written in
-    Python, which an executor uses, can leave one locked for ever.
+    Made of locks and queues of the interpreter itself: an interruption (Ctrl-C) inside those that
+    are written in Python, which an executor uses, can leave one locked for ever.
     """
 
     def __init__(self) -> None:
@@ -133,12 +163,14 @@ class _Pool:
 _POOL: dict[int, _Pool] = {}  # by process: threads do not survive a fork
 
 
-def run_split(work: Callable[[int, int], None], count: int, threads: int, pieces: int, grain: int) -> None:
+def run_split(
+    work: Callable[[int, int], None], count: int, threads: int, pieces: int, grain: int
+) -> None:
     """Call `work(begin, end)` over 0..count in `pieces`, each a multiple of `grain` but the last.
 
-    Whoever is free takes the next piece, so a core that is also busy elsewhere does not hold up the rest. The
-    calling thread works too. Where it is interrupted, others finish the piece that they are at: `work` must keep alive
-    what it writes to.
+    Whoever is free takes the next piece, so a core that is also busy elsewhere does not hold up the
+    rest. The calling thread works too. Where it is interrupted, others finish the piece that they
+    are at: `work` must keep alive what it writes to.
     """
     size = -(-count // (pieces * grain)) * grain
     begins = iter(range(0, count, size))  # taking the next one is atomic
@@ -180,7 +212,10 @@ V = TypeVar("V")
 
 
 class Recent(dict[K, V]):
-    """A dictionary that forgets its oldest entry when full: a study over thousands of robots must not fill memory."""
+    """A dictionary that forgets its oldest entry when full.
+
+    A study over thousands of robots must not fill memory.
+    """
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -203,10 +238,11 @@ _SINGLE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 
 def compile_function(function: Function, *, width: int | None = None) -> NativeFunction:
-    """Return the function compiled for this machine; the same function is compiled once while it is in use.
+    """Return the function compiled for this machine.
 
-    `width` samples are computed side by side, 1, 2, 4 or 8; None takes what the machine's vector registers hold. Where
-    there is no compiler, what is returned runs on NumPy.
+    The same function is compiled once while it is in use. `width` samples are computed side by
+    side, 1, 2, 4 or 8; None takes what the machine's vector registers hold. Where there is no
+    compiler, what is returned runs on NumPy.
     """
     lanes = host().width if width is None else width
     if lanes not in (1, 2, 4, 8):
@@ -235,9 +271,10 @@ def is_compiled(function: Function) -> bool:
 class NativeFunction:
     """A compiled function, `width` samples side by side.
 
-    Calling it computes a batch or one sample. The call is a builtin: contiguous float64 arrays, vectors or
-    matrices of equal length, go straight to machine code; everything else takes the same call in Python,
-    `general`. `fast` is the builtin itself: as `native(...)`, for any arguments, 40 ns quicker.
+    Calling it computes a batch or one sample. The call is a builtin: contiguous float64 arrays,
+    vectors or matrices of equal length, go straight to machine code; everything else takes the same
+    call in Python, `general`. `fast` is the builtin itself: as `native(...)`, for any arguments, 40
+    ns quicker.
     """
 
     fast: Callable[..., Any]
@@ -255,11 +292,12 @@ class NativeFunction:
         return f"NativeFunction({self.function!r}, width {self.width})"
 
     def __call__(self, *arrays: Any, out: Any = None, threads: int | None = None) -> Any:
-        """Return an array of shape batch + result shape for a batch of samples, or one; a tuple for several results.
+        """Return an array of shape batch + result shape for a batch of samples, or one.
 
-        Arrays, one per argument, have shape batch + (size,), a uniform one (size,); leading shapes broadcast against
-        each other, any real dtype and memory layout will do. `out` is written instead of new arrays: float64 of exactly
-        the result's shape, any strides; it may overlap the inputs. A large batch is split over `threads`; None: one.
+        A tuple for several results. Arrays, one per argument, have shape batch + (size,), a uniform
+        one (size,); leading shapes broadcast against each other, any real dtype and memory layout
+        will do. `out` is written instead of new arrays: float64 of exactly the result's shape, any
+        strides; it may overlap the inputs. A large batch is split over `threads`; None: one.
         """
         return self.general(*arrays, out=out, threads=threads)
 
@@ -267,12 +305,20 @@ class NativeFunction:
     def llvm_ir(self) -> str:
         """The LLVM text of the vector code."""
         plan, width = self._plan, self.width
-        head = f"; {self.function!r}, {width} samples side by side, fingerprint {self.function.fingerprint}\n"
-        return head + plan_text(plan, width) + copy_text(plan, width) + rows_text(plan, width) + FOOTER
+        head = (
+            f"; {self.function!r}, {width} samples side by side, fingerprint "
+            f"{self.function.fingerprint}\n"
+        )
+        return (
+            head + plan_text(plan, width) + copy_text(plan, width) + rows_text(plan, width) + FOOTER
+        )
 
     @cached_property
     def code(self) -> Code:
-        """The vector code in memory: entry "rows" (see :mod:`minidyn.graph.targets.native.rows`)."""
+        """The vector code in memory.
+
+        Entry "rows" (see :mod:`minidyn.graph.targets.native.rows`).
+        """
         return compile_text(self.llvm_ir, ("rows",))
 
     @cached_property
@@ -304,7 +350,9 @@ class NativeFunction:
         name, arguments, results = function.name, function.arguments, function.results
         if len(arrays) != len(arguments):
             wanted = ", ".join(argument.name for argument in arguments)
-            raise TypeError(f"{name}: got {len(arrays)} array(s), expected {len(arguments)}: {wanted}")
+            raise TypeError(
+                f"{name}: got {len(arrays)} array(s), expected {len(arguments)}: {wanted}"
+            )
         if threads is None:
             threads = 1
         elif not isinstance(threads, int | np.integer) or threads < 1:
@@ -316,7 +364,9 @@ class NativeFunction:
         else:
             targets = check_out(out, results, batch, name)
             taken = [
-                array.copy() if any(np.may_share_memory(array, target) for target in targets) else array
+                array.copy()
+                if any(np.may_share_memory(array, target) for target in targets)
+                else array
                 for array in taken
             ]
         count = math.prod(batch)
@@ -324,9 +374,19 @@ class NativeFunction:
             self._fill(taken, targets, batch, count, int(threads))
         return tuple(targets) if isinstance(out, list | tuple) or len(targets) != 1 else targets[0]
 
-    def _fill(self, taken: list[Array], targets: list[Array], batch: tuple[int, ...], count: int, threads: int) -> None:
+    def _fill(
+        self,
+        taken: list[Array],
+        targets: list[Array],
+        batch: tuple[int, ...],
+        count: int,
+        threads: int,
+    ) -> None:
         """Compute into `targets`, through copies where an array has no two-stride view."""
-        places = [target.reshape(count, result.size) for target, result in zip(targets, self.function.results)]
+        places = [
+            target.reshape(count, result.size)
+            for target, result in zip(targets, self.function.results)
+        ]
         rows = [
             np.ascontiguousarray(array) if argument.uniform else flat_rows(array, batch, count)
             for array, argument in zip(taken, self.function.arguments)
@@ -357,9 +417,13 @@ class NativeFunction:
         descriptor = self._descriptor(*words)
         steps = count * len(self.function.tape)
 
-        def work(begin: int, end: int, alive: object = (rows, places)) -> None:  # also where the caller is interrupted
+        def work(
+            begin: int, end: int, alive: object = (rows, places)
+        ) -> None:  # also where the caller is interrupted
             if self._rows(descriptor, begin, end, count):
-                raise MemoryError(f"{self.function.name}: no memory for the work space of one block")
+                raise MemoryError(
+                    f"{self.function.name}: no memory for the work space of one block"
+                )
 
         if threads > 1 and count >= self.splits_from:
             run_split(work, count, threads, min(8 * threads, steps // _WORTH_SPLITTING), self.width)
@@ -368,7 +432,10 @@ class NativeFunction:
 
 
 class EvaluatedFunction(NativeFunction):
-    """What replaces a compiled function where llvmlite is not installed: the program run step by step on NumPy."""
+    """What replaces a compiled function where llvmlite is not installed.
+
+    The program run step by step on NumPy.
+    """
 
     def __init__(self, function: Function, width: int) -> None:
         self.function, self.width, self._plan = function, width, Plan(function)
@@ -377,7 +444,14 @@ class EvaluatedFunction(NativeFunction):
     def __repr__(self) -> str:
         return f"EvaluatedFunction({self.function!r})"
 
-    def _fill(self, taken: list[Array], targets: list[Array], batch: tuple[int, ...], count: int, threads: int) -> None:
+    def _fill(
+        self,
+        taken: list[Array],
+        targets: list[Array],
+        batch: tuple[int, ...],
+        count: int,
+        threads: int,
+    ) -> None:
         found = evaluate_in_blocks(self.function, *taken)
         for target, values in zip(targets, found if isinstance(found, tuple) else (found,)):
             target[...] = values

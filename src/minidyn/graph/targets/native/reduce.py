@@ -1,16 +1,19 @@
-"""Rows that a function computes, reduced as they are computed: they never leave the second-level cache.
+"""Rows that a function computes, reduced as they are computed.
 
-The results of the function are rows, one result for each set of rows, all of the same samples. `@reduce` computes a
-tile of samples into packed blocks, divides each set's rows by an upper triangle where one is given, and adds the
-products of their columns to sums. A block holds `width` rows, each of its `columns` (a multiple of GROUP) one vector.
+They never leave the second-level cache. The results of the function are rows, one result for each
+set of rows, all of the same samples. `@reduce` computes a tile of samples into packed blocks,
+divides each set's rows by an upper triangle where one is given, and adds the products of their
+columns to sums. A block holds `width` rows, each of its `columns` (a multiple of GROUP) one vector.
 
-- `@gram(block, blocks, columns, sums)` adds the products of all pairs of columns to sums that are kept lane by lane:
-  for each group of GROUP columns and each `across` columns from there on, GROUP * across vectors.
-- `@divide(block, blocks, columns, factor)` divides the rows by an upper triangle, column by column, in place: what it
-  writes times the triangle is the rows, to rounding, whatever the triangle's condition (a product with an inverse
-  would not do). `factor` holds, for each group of GROUP columns, one (or zero: it stays as it is), the triangle's rows
-  above and then its corner on the diagonal, GROUP numbers a row, with reciprocals on the diagonal.
-  Up to four blocks are computed at once, so there is room for a multiple of four.
+- `@gram(block, blocks, columns, sums)` adds the products of all pairs of columns to sums that are
+  kept lane by lane: for each group of GROUP columns and each `across` columns from there on,
+  GROUP * across vectors.
+- `@divide(block, blocks, columns, factor)` divides the rows by an upper triangle, column by column,
+  in place: what it writes times the triangle is the rows, to rounding, whatever the triangle's
+  condition (a product with an inverse would not do). `factor` holds, for each group of GROUP
+  columns, one (or zero: it stays as it is), the triangle's rows above and then its corner on the
+  diagonal, GROUP numbers a row, with reciprocals on the diagonal. Up to four blocks are computed at
+  once, so there is room for a multiple of four.
 """
 
 from __future__ import annotations
@@ -33,21 +36,28 @@ GROUP = 4
 """Columns taken together: their products with as many others fill the registers."""
 
 TILE = 256
-"""Samples of a tile: eight columns of it stay in the first-level cache, all rows of it in the second."""
+"""Samples of a tile.
+
+Eight columns of it stay in the first-level cache, all rows of it in the second.
+"""
 
 _REDUCE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, *[ctypes.c_void_p] * 4)
 
 
 def across(width: int) -> int:
-    """Return how many columns a group meets at once: processors with 256-bit vectors have half the registers."""
+    """Return how many columns a group meets at once.
+
+    Processors with 256-bit vectors have half the registers.
+    """
     return 2 if width == 4 else 4
 
 
 class Reduction:
     """A function whose results are rows, compiled to reduce them.
 
-    Its arguments are (N, size), none uniform; each result is a row whose length (in `sizes`) is a multiple of GROUP.
-    `width` samples are computed side by side, 2, 4 or 8; None takes what the machine's vector registers hold.
+    Its arguments are (N, size), none uniform; each result is a row whose length (in `sizes`) is a
+    multiple of GROUP. `width` samples are computed side by side, 2, 4 or 8; None takes what the
+    machine's vector registers hold.
     """
 
     def __init__(self, function: Function, width: int | None = None) -> None:
@@ -66,7 +76,9 @@ class Reduction:
     def llvm_ir(self) -> str:
         """The LLVM text."""
         plan, width = self._plan, self.width
-        text = plan_text(plan, width) + copy_text(plan, width) + gram_text(width) + divide_text(width)
+        text = (
+            plan_text(plan, width) + copy_text(plan, width) + gram_text(width) + divide_text(width)
+        )
         return text + _reduce_text(plan, width) + ir.FOOTER
 
     @cached_property
@@ -74,23 +86,36 @@ class Reduction:
         """The machine code: entry "reduce"."""
         return ir.compile_text(self.llvm_ir, ("reduce",))
 
-    def grams(self, arrays: Sequence[Array], factors: Sequence[Array | None], which: Sequence[int]) -> list[Array]:
-        """Return for the results `which`, in rising order, their columns' products summed over samples (size, size).
+    def grams(
+        self, arrays: Sequence[Array], factors: Sequence[Array | None], which: Sequence[int]
+    ) -> list[Array]:
+        """Return for the results `which`, in rising order, their columns' products summed over
+        samples (size, size).
 
-        `factors` has for each result an upper triangle (size, size) that its rows are divided by first, or None.
+        `factors` has for each result an upper triangle (size, size) that its rows are divided by
+        first, or None.
         """
         width = self.width
         for factor, size in zip(factors, self.sizes, strict=True):
             if factor is not None and (factor.dtype != np.float64 or factor.shape != (size, size)):
-                raise ValueError(f"factor: expected float64 {(size, size)}, got {factor.dtype} {factor.shape}")
+                raise ValueError(
+                    f"factor: expected float64 {(size, size)}, got {factor.dtype} {factor.shape}"
+                )
         if not ir.has_compiler():
             return self._evaluated(arrays, factors, which)
-        counts = [GROUP * width * sum(range(size, 0, -GROUP)) * (k in which) for k, size in enumerate(self.sizes)]
+        counts = [
+            GROUP * width * sum(range(size, 0, -GROUP)) * (k in which)
+            for k, size in enumerate(self.sizes)
+        ]
         parts = np.split(_aligned(sum(counts)), np.cumsum(counts[:-1]))
         sums = [part if len(part) else None for part in parts]
         packed = [None if factor is None else _packed_triangle(factor) for factor in factors]
         self._run(arrays, packed, sums)
-        return [_unpacked(values, size, width) for values, size in zip(sums, self.sizes) if values is not None]
+        return [
+            _unpacked(values, size, width)
+            for values, size in zip(sums, self.sizes)
+            if values is not None
+        ]
 
     def rows(self, arrays: Sequence[Array]) -> list[Array]:
         """Return for each result its rows (N, size)."""
@@ -106,7 +131,9 @@ class Reduction:
             here = len(part[0])
             for whole, tile in zip(found, tiles):
                 size = whole.shape[1]
-                blocks = tile[: -(-here // self.width) * self.width * size].reshape(-1, size, self.width)
+                blocks = tile[: -(-here // self.width) * self.width * size].reshape(
+                    -1, size, self.width
+                )
                 whole[begin : begin + here] = np.swapaxes(blocks, 1, 2).reshape(-1, size)[:here]
         return found
 
@@ -138,9 +165,13 @@ class Reduction:
     def _check(self, arrays: Sequence[Array]) -> None:
         for array, argument in zip(arrays, self.function.arguments, strict=True):
             if array.dtype != np.float64 or array.shape != (len(arrays[0]), argument.size):
-                raise ValueError(f"{argument.name}: expected float64 {(len(arrays[0]), argument.size)}")
+                raise ValueError(
+                    f"{argument.name}: expected float64 {(len(arrays[0]), argument.size)}"
+                )
 
-    def _evaluated(self, arrays: Sequence[Array], factors: Sequence[Array | None], which: Sequence[int]) -> list[Array]:
+    def _evaluated(
+        self, arrays: Sequence[Array], factors: Sequence[Array | None], which: Sequence[int]
+    ) -> list[Array]:
         """As `grams`, by NumPy, where there is no compiler."""
         from scipy.linalg import solve_triangular
 
@@ -149,7 +180,11 @@ class Reduction:
             rows = self.rows([array[begin : begin + TILE] for array in arrays])
             for index, total in zip(which, sums):
                 part, factor = rows[index], factors[index]
-                divided = part if factor is None else solve_triangular(factor, part.T, trans="T", check_finite=False).T
+                divided = (
+                    part
+                    if factor is None
+                    else solve_triangular(factor, part.T, trans="T", check_finite=False).T
+                )
                 total += divided.T @ divided
         return sums
 
@@ -161,7 +196,9 @@ def _aligned(size: int) -> Array:
 
 
 def _packed_triangle(factor: Array) -> Array:
-    """Return, for each group of columns, the rows above and its corner, with reciprocals on the diagonal."""
+    """Return, for each group of columns, the rows above and its corner, with reciprocals on the
+    diagonal.
+    """
     values, (places, heads) = factor.copy(), _triangle_places(len(factor))
     np.fill_diagonal(values, 1.0 / np.diagonal(factor))
     packed = np.asarray(values.ravel()[places])
@@ -171,7 +208,9 @@ def _packed_triangle(factor: Array) -> Array:
 
 @lru_cache(maxsize=64)
 def _triangle_places(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return where in a triangle (size, size) the numbers of `_packed_triangle` are, and which of them lead a group."""
+    """Return where in a triangle (size, size) the numbers of `_packed_triangle` are, and which of
+    them lead a group.
+    """
     every = np.arange(size * size).reshape(size, size)
     groups = [np.append(0, every[: j + GROUP, j : j + GROUP]) for j in range(0, size, GROUP)]
     return np.concatenate(groups), np.cumsum([0, *map(len, groups[:-1])])
@@ -184,7 +223,9 @@ def _unpacked(sums: Array, size: int, width: int) -> Array:
 
 @lru_cache(maxsize=64)
 def _places(size: int, step: int) -> NDArray[np.intp]:
-    """Return for each entry of a symmetric matrix (size, size) where it is in the order in which `@gram` keeps sums."""
+    """Return for each entry of a symmetric matrix (size, size) where it is in the order in which
+    `@gram` keeps sums.
+    """
     found, here = np.zeros((size, size), dtype=np.intp), 0
     for i in range(0, size, GROUP):
         for j in range(i, size, step):
@@ -239,7 +280,7 @@ group.end:
 done:
   ret void
 }}
-"""
+"""  # noqa: E501
 
 
 def divide_text(width: int) -> str:
@@ -266,7 +307,9 @@ def divide_text(width: int) -> str:
         for b in range(step):
             for k in range(j):
                 corner.append(f"  %p{b}.{k}.{j} = fmul {ir.FLAGS} {real} %v{b}.{k}, %c{k}.{j}")
-                corner.append(f"  %a{b}.{j}.{k + 1} = fsub {ir.FLAGS} {real} %a{b}.{j}.{k}, %p{b}.{k}.{j}")
+                corner.append(
+                    f"  %a{b}.{j}.{k + 1} = fsub {ir.FLAGS} {real} %a{b}.{j}.{k}, %p{b}.{k}.{j}"
+                )
             corner.append(f"  %v{b}.{j} = fmul {ir.FLAGS} {real} %a{b}.{j}.{j}, %c{j}.{j}")
             corner.append(f"  store {real} %v{b}.{j}, ptr %w{b}.{j}.p, align {8 * width}")
     return f"""
@@ -315,14 +358,14 @@ few.end:
 done:
   ret void
 }}
-"""
+"""  # noqa: E501
 
 
 def _reduce_text(plan: Plan, width: int) -> str:
     """Return `@reduce(arguments, count, tiles, factors, sums, u)`.
 
-    `arguments` holds address and strides of each argument. Where the address of a factor is null, rows are taken as
-    they are; where that of the sums is null, they are only computed.
+    `arguments` holds address and strides of each argument. Where the address of a factor is null,
+    rows are taken as they are; where that of the sums is null, they are only computed.
     """
     sizes_in, sizes_out = plan.block_sizes
     ins, _ = plan.names
@@ -352,7 +395,10 @@ def _reduce_text(plan: Plan, width: int) -> str:
             places.append(f"  %{name}.at = getelementptr i8, ptr %{name}.base, i64 %{name}.off")
             source = f"ptr %{name}.at, i64 %{name}.lane, i64 %{name}.scalar, ptr %{name}"
             squares.append(f"  call void @get{name[1:]}({source})")
-            single.append(f"  call void @copy({source}, i64 8, i64 {8 * width}, i64 {size}, i64 %last, i64 {width})")
+            single.append(
+                f"  call void @copy({source}, i64 8, i64 {8 * width}, i64 {size}, i64 %last, i64 "
+                f"{width})"
+            )
     results = [f"ptr %b{index}" for index in range(len(sizes_out))]
     compute = ", ".join([*(f"ptr %{name}" for name in ins), *results, "ptr %u"])
     return f"""
@@ -421,4 +467,4 @@ next:
 done:
   ret void
 }}
-"""
+"""  # noqa: E501

@@ -1,18 +1,19 @@
 """From arrays as users have them to blocks and back: the loop over a batch.
 
-`@rows(descriptor, begin, end, total)` computes samples begin to end of a batch of `total`. The descriptor holds three
-64-bit numbers for each argument and then each result: address, bytes from sample to sample, bytes from scalar to
-scalar. Per block of `width` samples the inputs are transposed into a scratch block, the block is computed, and the
-outputs are transposed into the result, all within the first-level cache. Results larger than the caches go to memory
-past them.
+`@rows(descriptor, begin, end, total)` computes samples begin to end of a batch of `total`. The
+descriptor holds three 64-bit numbers for each argument and then each result: address, bytes from
+sample to sample, bytes from scalar to scalar. Per block of `width` samples the inputs are
+transposed into a scratch block, the block is computed, and the outputs are transposed into the
+result, all within the first-level cache. Results larger than the caches go to memory past them.
 
 A block is moved in one of three ways, chosen by the strides at run time:
 
 - samples next to each other (Fortran order, structure of arrays): plain vector copies;
-- scalars next to each other (row-major): square transposes in registers, a few columns of `width` samples at a time.
-  Each is one small function, called for every group of columns (code for all groups in a row would run no faster and
-  take longer to compile than the arithmetic): `@square.get.<columns>(rows, lane, block)` takes columns in,
-  `@square.put` takes them out, `@square.same.<columns>(rows, lane, values)` writes constant columns;
+- scalars next to each other (row-major): square transposes in registers, a few columns of `width`
+  samples at a time. Each is one small function, called for every group of columns (code for all
+  groups in a row would run no faster and take longer to compile than the arithmetic):
+  `@square.get.<columns>(rows, lane, block)` takes columns in, `@square.put` takes them out,
+  `@square.same.<columns>(rows, lane, values)` writes constant columns;
 - anything else, and the last samples that do not fill a vector: scalar copies.
 """
 
@@ -21,14 +22,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from minidyn.graph.targets.native.core import Plan
-from minidyn.graph.targets.native.host import all_of, double, joined, library_address, loads, loop_end, shuffle, vector
+from minidyn.graph.targets.native.host import (
+    all_of,
+    double,
+    joined,
+    library_address,
+    loads,
+    loop_end,
+    shuffle,
+    vector,
+)
 
 
 def _squares_text(plan: Plan, width: int) -> str:
     """Return the functions for arguments and results of the plan's sizes."""
     text = ""
     for name, sizes in zip(("get", "put"), plan.block_sizes):
-        columns = {size % width for size in sizes if size % width} | {width for size in sizes if size >= width}
+        columns = {size % width for size in sizes if size % width} | {
+            width for size in sizes if size >= width
+        }
         for count in sorted(columns):
             text += _square_text(name, count, width)
             if name == "put":
@@ -39,7 +51,9 @@ def _squares_text(plan: Plan, width: int) -> str:
 def _rows(width: int) -> list[str]:
     """Return the addresses of the rows."""
     offsets = [f"  %offset{lane} = mul i64 %lane, {lane}" for lane in range(width)]
-    return offsets + [f"  %row{lane} = getelementptr i8, ptr %rows, i64 %offset{lane}" for lane in range(width)]
+    return offsets + [
+        f"  %row{lane} = getelementptr i8, ptr %rows, i64 %offset{lane}" for lane in range(width)
+    ]
 
 
 def _same_text(columns: int, width: int) -> str:
@@ -57,29 +71,45 @@ def _square_text(name: str, columns: int, width: int) -> str:
     real, half = vector(width), width // 2
     load = name == "get"
     lines = _rows(width)
-    lines += [f"  %column{i} = getelementptr double, ptr %block, i64 {i * width}" for i in range(columns)]
+    lines += [
+        f"  %column{i} = getelementptr double, ptr %block, i64 {i * width}" for i in range(columns)
+    ]
     count, length, word = (width, columns, "row") if load else (columns, width, "column")
     pointers = [f"%{word}{i}" if i < count else None for i in range(width)]
     values: list[str] = []
     for part in (0, 1):  # the first exchange, at half the width, is done by loading halves
         for i in range(half):
             room = min(half, length - part * half)
-            pair = [_half(lines, f"h{part}.{k}", pointers[k], part * half, room, half) for k in (i, i + half)]
+            pair = [
+                _half(lines, f"h{part}.{k}", pointers[k], part * half, room, half)
+                for k in (i, i + half)
+            ]
             kind = f"<{half} x double>"
-            lines.append(f"  %c{part}.{i} = shufflevector {kind} {pair[0]}, {kind} {pair[1]}, {shuffle(range(width))}")
+            lines.append(
+                f"  %c{part}.{i} = shufflevector {kind} {pair[0]}, {kind} {pair[1]}, "
+                f"{shuffle(range(width))}"
+            )
             values.append(f"%c{part}.{i}")
     lines += _transpose(values, width)
     for i in range(columns if load else width):
         if load:
             lines.append(f"  store {real} {values[i]}, ptr %column{i}, align {8 * width}")
         else:  # shorter rows: the first columns alone
-            lines.append(f"  %n{i} = shufflevector {real} {values[i]}, {real} undef, {shuffle(range(columns))}")
+            lines.append(
+                f"  %n{i} = shufflevector {real} {values[i]}, {real} undef, "
+                f"{shuffle(range(columns))}"
+            )
             lines.append(f"  store <{columns} x double> %n{i}, ptr %row{i}, align 1")
-    head = f"define internal void @square.{name}.{columns}(ptr %rows, i64 %lane, ptr %block) noinline #0 {{"
+    head = (
+        f"define internal void @square.{name}.{columns}(ptr %rows, i64 %lane, ptr %block) "
+        "noinline #0 {"
+    )
     return joined([head, *lines, "  ret void", "}", ""])
 
 
-def _half(lines: list[str], name: str, pointer: str | None, offset: int, length: int, half: int) -> str:
+def _half(
+    lines: list[str], name: str, pointer: str | None, offset: int, length: int, half: int
+) -> str:
     """Load `length` doubles from an offset as half a vector; what is missing is undefined."""
     if pointer is None or length <= 0:
         return "undef"
@@ -94,14 +124,21 @@ def _half(lines: list[str], name: str, pointer: str | None, offset: int, length:
 
 
 def _transpose(values: list[str], width: int) -> list[str]:
-    """Finish the transpose of the square of vectors `values` in place: exchange at distances 1, 2, ..."""
+    """Finish the transpose of the square of vectors `values` in place.
+
+    Exchange at distances 1, 2, ...
+    """
     real = vector(width)
     lines: list[str] = []
     for distance in (1, 2):
         if distance >= width // 2:
             break
-        low = shuffle([lane if not lane & distance else width + lane - distance for lane in range(width)])
-        high = shuffle([lane + distance if not lane & distance else width + lane for lane in range(width)])
+        low = shuffle(
+            [lane if not lane & distance else width + lane - distance for lane in range(width)]
+        )
+        high = shuffle(
+            [lane + distance if not lane & distance else width + lane for lane in range(width)]
+        )
         for i in (lane for lane in range(width) if not lane & distance):
             pair = f"{real} {values[i]}, {real} {values[i + distance]}"
             for part, mask in ((i, low), (i + distance, high)):
@@ -139,8 +176,9 @@ next:
 done:
   ret void
 }}
-"""
-# Lanes after the last sample repeat it: they hold ordinary numbers and their results are not written.
+"""  # noqa: E501
+# Lanes after the last sample repeat it: they hold ordinary numbers and their results are not
+# written.
 
 
 def copy_text(plan: Plan, width: int) -> str:
@@ -151,12 +189,17 @@ def copy_text(plan: Plan, width: int) -> str:
     for index, size in enumerate(plan.block_sizes[0]):
         text += _move_text(f"get{index}", width, [None] * size, load=True)
     for index, steps in enumerate(plan.function.outputs):
-        text += _move_text(f"put{index}", width, [plan.constants.get(step) for step in steps], load=False)
+        text += _move_text(
+            f"put{index}", width, [plan.constants.get(step) for step in steps], load=False
+        )
     return text
 
 
 def _stream_text(width: int) -> str:
-    """Copy a contiguous piece to memory past the caches: only whole aligned vectors can go that way."""
+    """Copy a contiguous piece to memory past the caches.
+
+    Only whole aligned vectors can go that way.
+    """
     real, line = vector(width), 8 * width
     copy = f"inttoptr (i64 {library_address('memcpy')} to ptr)"
     return f"""
@@ -207,11 +250,13 @@ loop:
 done:
   ret void
 }}
-"""
+"""  # noqa: E501
 
 
 def _move_text(name: str, width: int, known: list[float | None], *, load: bool) -> str:
-    """Emit one mover: `block` is the scratch side, `rows` the user's side with strides lane and scalar."""
+    """Emit one mover: `block` is the scratch side, `rows` the user's side with strides lane and
+    scalar.
+    """
     size = len(known)
     if not size:
         return ""
@@ -219,7 +264,12 @@ def _move_text(name: str, width: int, known: list[float | None], *, load: bool) 
     vectors = ", ".join([outside, block] if load else [block, outside])
     outside, block = ("ptr %rows, i64 %lane, i64 %scalar", f"ptr %block, i64 8, i64 {8 * width}")
     single = ", ".join([outside, block] if load else [block, outside])
-    lines = [f"define internal void @{name}(ptr %rows, i64 %lane, i64 %scalar, ptr %block) noinline #0 {{"]
+    lines = [
+        (
+            f"define internal void @{name}(ptr %rows, i64 %lane, i64 %scalar, ptr %block) "
+            "noinline #0 {"
+        )
+    ]
     if width > 1:
         lines += [
             "  %is.vectors = icmp eq i64 %lane, 8",
@@ -246,18 +296,26 @@ def _move_text(name: str, width: int, known: list[float | None], *, load: bool) 
                 way, what = "same", f"<{kind} x double> <{literal}>"
             lines.append(f"  call void @square.{way}.{kind}(ptr %rows{first}, i64 %lane, {what})")
         lines += ["  ret void", "single:"]
-    lines += [f"  call void @copy({single}, i64 {size}, i64 {width - 1}, i64 {width})", "  ret void", "}"]
+    lines += [
+        f"  call void @copy({single}, i64 {size}, i64 {width - 1}, i64 {width})",
+        "  ret void",
+        "}",
+    ]
     return "\n".join(lines) + "\n"
 
 
 _LINE = 8  # doubles in a cache line: every block starts on one
-_STREAM_BYTES = 12 << 20  # from here on past the caches is quicker, even where the result is read again soon
+_STREAM_BYTES = (
+    12 << 20
+)  # from here on past the caches is quicker, even where the result is read again soon
 _STREAM_SIZE = 32  # fewer scalars per sample are not worth staging
 _ON_STACK = 8192  # doubles of blocks kept on the stack (64 KiB); more come from the heap
 
 
 def scratch_layout(plan: Plan, width: int) -> tuple[list[int], list[int], int, int, int]:
-    """Return offsets (in doubles) of argument blocks, result blocks, staged rows and u, and the size of all."""
+    """Return offsets (in doubles) of argument blocks, result blocks, staged rows and u, and the
+    size of all.
+    """
     offset = 0
     places: list[list[int]] = []
     for sizes in plan.block_sizes:
@@ -272,7 +330,11 @@ def scratch_layout(plan: Plan, width: int) -> tuple[list[int], list[int], int, i
 
 def descriptor_names(names: Iterable[str]) -> list[str]:
     """Return the words of a descriptor, as `loads` takes them."""
-    return [word for name in names for word in (f"ptr {name}.base", f"i64 {name}.lane", f"i64 {name}.scalar")]
+    return [
+        word
+        for name in names
+        for word in (f"ptr {name}.base", f"i64 {name}.lane", f"i64 {name}.scalar")
+    ]
 
 
 def rows_text(plan: Plan, width: int) -> str:
@@ -280,11 +342,18 @@ def rows_text(plan: Plan, width: int) -> str:
     at_in, at_out, at_staged, at_u, total = scratch_layout(plan, width)
     ins, outs = plan.names
     places = zip([*ins, *outs, "staged", "u"], [*at_in, *at_out, at_staged, at_u])
-    raw = [f"{name}.base" if argument.uniform else name for name, argument in zip(ins, plan.function.arguments)]
+    raw = [
+        f"{name}.base" if argument.uniform else name
+        for name, argument in zip(ins, plan.function.arguments)
+    ]
     bases = ", ".join(f"ptr %{name}" for name in [*raw, *outs, "u"])
     large = [(name, size) for name, size in zip(outs, plan.block_sizes[1]) if size >= _STREAM_SIZE]
     streaming = [line for name, size in large for line in _streaming_lines(name, size)]
-    free = f"  call void inttoptr (i64 {library_address('free')} to ptr)(ptr %raw)" if total > _ON_STACK else ""
+    free = (
+        f"  call void inttoptr (i64 {library_address('free')} to ptr)(ptr %raw)"
+        if total > _ON_STACK
+        else ""
+    )
     return f"""
 define i32 @rows(ptr %d, i64 %begin, i64 %end, i64 %total) #0 {{
 {joined(_scratch_lines(total))}
@@ -327,22 +396,37 @@ done:
 
 
 def _streaming_lines(name: str, size: int) -> list[str]:
-    """Decide whether a result is written past the caches: it is packed row-major and larger than they are."""
+    """Decide whether a result is written past the caches.
+
+    It is packed row-major and larger than they are.
+    """
     large, even = f"sgt i64 %{name}.bytes, {_STREAM_BYTES}", f"eq i64 %{name}.odd, 0"
     return [
         f"  %{name}.bytes = mul i64 %total, {8 * size}",
         f"  %{name}.number = ptrtoint ptr %{name}.base to i64",
         f"  %{name}.odd = and i64 %{name}.number, 7",
-        *all_of(f"{name}.stream", large, even, f"eq i64 %{name}.lane, {8 * size}", f"eq i64 %{name}.scalar, 8"),
+        *all_of(
+            f"{name}.stream",
+            large,
+            even,
+            f"eq i64 %{name}.lane, {8 * size}",
+            f"eq i64 %{name}.scalar, 8",
+        ),
     ]
 
 
 def _scratch_lines(total: int) -> list[str]:
-    """Get room for the blocks: on the stack it costs nothing, is warm and belongs to this thread alone."""
+    """Get room for the blocks.
+
+    On the stack it costs nothing, is warm and belongs to this thread alone.
+    """
     if total <= _ON_STACK:
         return [f"  %scratch = alloca double, i64 {total}, align 64", "  br label %entry", "entry:"]
     return [
-        f"  %raw = call ptr inttoptr (i64 {library_address('malloc')} to ptr)(i64 {8 * total + 64})",
+        (
+            f"  %raw = call ptr inttoptr (i64 {library_address('malloc')} to ptr)(i64 "
+            f"{8 * total + 64})"
+        ),
         "  %none = icmp eq ptr %raw, null",
         "  br i1 %none, label %fail, label %entry",
         "fail:",
@@ -365,7 +449,10 @@ def _block_lines(plan: Plan, width: int, part: str) -> list[str]:
             if not size:
                 continue
             at, mover = f"%{name}.{part}", f"@{'get' if kind == 'a' else 'put'}{index}"
-            outside, packed = f"ptr {at}, i64 %{name}.lane, i64 %{name}.scalar", f"ptr %{name}, i64 8, i64 {8 * width}"
+            outside, packed = (
+                f"ptr {at}, i64 %{name}.lane, i64 %{name}.scalar",
+                f"ptr %{name}, i64 8, i64 {8 * width}",
+            )
             lines.append(f"  {at}.off = mul i64 %{'i' if part == 'body' else 'from'}, %{name}.lane")
             lines.append(f"  {at} = getelementptr i8, ptr %{name}.base, i64 {at}.off")
             if part == "tail":

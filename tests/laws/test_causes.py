@@ -1,0 +1,108 @@
+"""Why a log is not that of the robot's file: the planted cause leads the list, and is red."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from test_torque_scale import robot_and_log
+
+import minidyn as md
+from conftest import count
+from minidyn.identification.diagnostics.causes import likely_causes
+from minidyn.identification.diagnostics.plausible import scale_notices
+
+ROBOTS = ("panda", "puma560", "ur10e")
+Plant = Callable[[md.Recording], md.Recording]
+
+
+def changed(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Plant:
+    return lambda log: replace(log, **{name: change(getattr(log, name))})
+
+
+def swapped(q: np.ndarray) -> np.ndarray:
+    return q[:, [0, 2, 1, *range(3, q.shape[1])]]
+
+
+def turned(q: np.ndarray) -> np.ndarray:
+    return q * np.where(np.arange(q.shape[1]) == 1, -1.0, 1.0)
+
+
+def moved(q: np.ndarray) -> np.ndarray:
+    return q + np.where(np.arange(q.shape[1]) == 1, 0.5, 0.0)
+
+
+PLANTED: dict[str, tuple[str, str, Plant]] = {
+    "amperes": ("scale", "scale of the torque (0.08", changed("tau", lambda x: x / 12)),
+    "inch pounds": ("scale", "scale of the torque (", changed("tau", lambda x: 8.851 * x)),
+    "time doubled": ("time", "scale of the time (", changed("t", lambda x: 2.0 * x)),
+    "time halved": ("time", "scale of the time (", changed("t", lambda x: 0.5 * x)),
+    "offset": ("offset", "offset of the encoder of J1 (", changed("q", moved)),
+    "swapped torques": ("swapped", "swapped torques of J1 and J2", changed("tau", swapped)),
+    "swapped joints": ("swapped", "swapped joints J1 and J2", lambda x: replace(x, q=swapped(x.q), tau=swapped(x.tau))),  # noqa: E501
+    "sign of one": ("sign", "sign of the torque of J1", changed("tau", turned)),
+    "sign of all": ("sign", "sign of all torques", changed("tau", lambda x: -x)),
+}  # fmt: skip
+
+
+def found(file: md.Robot, log: md.Recording) -> list[md.Notice]:
+    notices = scale_notices(file, md.prepare(file, log), file.parameters)
+    return [notice for notice in notices if notice.level == "error"]
+
+
+@pytest.mark.parametrize("planted", PLANTED)
+def test_the_planted_cause_leads(planted: str) -> None:
+    kind, words, plant = PLANTED[planted]
+    for seed in range(1, 1 + count(1, 6)):
+        for name in ROBOTS[: count(2, 3)]:
+            file, healthy = robot_and_log(name, seed, 0.1)
+            notices = found(file, plant(healthy))
+            assert notices, (name, seed)
+            codes = {notice.code for notice in notices}
+            if planted == "time halved":  # twice as fast, the motion reaches the low-pass
+                assert codes <= {"signals.torque_scale", "signals.other_cause"}
+            else:
+                assert codes == {
+                    "signals.torque_scale" if kind == "scale" else "signals.other_cause"
+                }
+            shown = words.replace("J1", file.joint_names[1]).replace("J2", file.joint_names[2])
+            assert str(notices[0].data["causes"]).startswith(shown), notices[0].data["causes"]
+            assert shown in notices[0].advice
+
+
+@pytest.mark.parametrize("way", [(0.0, 0.0, 9.81), (6.94, 0.0, -6.94)])
+def test_gravity_of_another_direction_leads(way: tuple[float, float, float]) -> None:
+    """The robot hangs from the ceiling, or on a wall, and its file does not say so."""
+    for name in ROBOTS[: count(2, 3)]:
+        file, _ = robot_and_log(name, 1, 0.05)
+        truth = replace(file.with_drives(True, ("viscous", "coulomb")), gravity=np.array(way))
+        truth = truth.with_parameters(np.nan_to_num(truth.parameters, nan=0.5))
+        t = np.arange(3000) / 200
+        motion = md.trajectory.fourier(truth, seed=1)(t)
+        tau = md.inverse_dynamics(truth, *motion)
+        notices = found(file, md.Recording(t, motion[0], tau, joint_names=file.joint_names))
+        assert [notice.data.get("cause") for notice in notices] == ["gravity"]
+        assert notices[0].data["causes"].startswith("direction of gravity")
+
+
+def test_files_that_are_not_exact_have_no_other_cause() -> None:
+    for seed in range(count(3, 40)):
+        for name in (*ROBOTS, "two_link")[: count(4, 4)]:
+            file, log = robot_and_log(name, seed, 0.15)
+            data = md.prepare(file, log)
+            motion = data.q, np.asarray(data.dq), np.asarray(data.ddq)
+            causes = likely_causes(file, motion, np.asarray(data.tau), file.parameters)
+            assert not causes or causes[0].kind == "scale" or not causes[0].convinces
+
+
+@pytest.mark.parametrize("planted", ["amperes", "time doubled", "offset"][: count(3, 3)])
+def test_such_logs_are_red_before_and_after_the_fit(planted: str) -> None:
+    file, healthy = robot_and_log("puma560", 1, 0.1)
+    log = PLANTED[planted][2](healthy)
+    assert md.check(file, log).level == "bad"
+    estimate = md.identify(file, log)
+    verdict = estimate.verdict(md.validate(estimate, log[1500:]))
+    assert (verdict.level, verdict.headline) == ("bad", "Not to be used yet")
+    assert md.check(file, healthy).level != "bad"
