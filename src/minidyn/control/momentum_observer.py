@@ -95,7 +95,7 @@ class Identified(Protocol):
         """Standard deviation of each joint's residual (n,)."""
 
     @property
-    def settings(self) -> Mapping[str, Any]:
+    def record(self) -> Mapping[str, Any]:
         """How it was made."""
 
     @property
