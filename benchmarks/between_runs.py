@@ -82,7 +82,7 @@ def within(log: Log, estimate: md.Estimate) -> tuple[float, float]:
     the prediction.
     """
     raw = md.Recording(log.t, log.q, log.tau, log.dq, joint_names=log.file.joint_names)
-    preparation = estimate.settings.get("preparation")
+    preparation = estimate.record.get("preparation")
     run = ready(estimate.robot, raw, purpose="validation", preparation=preparation, in_memory=True)
     shares = []
     for low_passed, tau in ((False, run.telemetry["tau_raw"]), (True, np.asarray(run.tau))):

@@ -117,9 +117,9 @@ def bias_tables(runs: int) -> str:
             single = float(np.median([error(estimate.beta) for estimate, _ in made]))
             size = float(np.sqrt(np.mean([((one.beta - true) / one.std) ** 2 for one, _ in made])))
             p = [
-                estimate.settings["exogeneity"]["p_value"]
+                estimate.record["exogeneity"]["p_value"]
                 for estimate, _ in made
-                if "exogeneity" in estimate.settings
+                if "exogeneity" in estimate.record
             ]
             rejected = f"{100 * np.mean(np.array(p) < 0.05):.0f} %" if p else ""
             seconds = float(np.median([seconds for _, seconds in made]))
@@ -153,7 +153,7 @@ def level_table(runs: int) -> str:
                 estimate = md.identify(
                     robot, recording, "iv", base=base, consistent=False, sign_width=0.0
                 )
-                p.append(estimate.settings["exogeneity"]["p_value"])
+                p.append(estimate.record["exogeneity"]["p_value"])
             shares = [f"{100 * np.mean(np.array(p) < level):.1f} %" for level in (0.05, 0.2)]
             text.append(f"| {name} | {kind} | {runs} | {shares[0]} | {shares[1]} |")
     return "\n".join(text) + "\n"

@@ -78,9 +78,7 @@ def real() -> None:
             estimate = md.identify(log.robot, log.fitted, flexibility=encoder)
             raw, filtered = friction_on_logs.errors(estimate, log.held_out)
             bent = estimate.flexibility
-            gain = (
-                "" if bent is None else f"{-100 * estimate.settings['flexibility']['gain']:+.1f} %"
-            )
+            gain = "" if bent is None else f"{-100 * estimate.record['flexibility']['gain']:+.1f} %"
             sure = [] if bent is None else np.flatnonzero(bent.compliance > 2 * bent.std)
             words = ", ".join(
                 f"{log.robot.joint_names[j]} {bent.stiffness[j]:.2g} ± {bent.stiffness_std[j]:.1g}"

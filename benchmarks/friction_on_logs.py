@@ -88,9 +88,9 @@ def terms_table(log: Log) -> str:
             continue
         estimate = md.identify(log.robot, log.fitted, friction=friction)
         raw, filtered = errors(estimate, log.held_out)
-        inside = estimate.settings.get("friction_error")
+        inside = estimate.record.get("friction_error")
         shown = "" if inside is None else f"{100 * inside:.2f} %"
-        chosen = f"auto: {', '.join(estimate.settings['friction'])}" if label == "auto" else label
+        chosen = f"auto: {', '.join(estimate.record['friction'])}" if label == "auto" else label
         rows.append(
             f"| {chosen} | {len(estimate.beta)} | {shown} | {100 * raw:.2f} % | "
             f"{100 * filtered:.2f} % |"
@@ -112,7 +112,7 @@ def tried_table(log: Log) -> str:
         f"| {log.name}: added | to | fewer squares in held-out blocks | uncertainty | taken |",
         "|---|---|---:|---:|---|",
     ]
-    for tried in estimate.settings["friction_tried"]:
+    for tried in estimate.record["friction_tried"]:
         before = ", ".join(tried["with"])
         rows.append(
             f"| {', '.join(tried['added'])} | {before} | {100 * tried['gain']:.1f} % "

@@ -80,7 +80,7 @@ def identify(path: Path) -> dict[str, Any]:
         "seconds": time.perf_counter() - start,
         "processor_seconds": time.process_time() - begun,
         "peak_megabytes": _peak(),
-        "prior_weight": estimate.settings.get("prior_weight"),
+        "prior_weight": estimate.record.get("prior_weight"),
     }
     truth = estimate.base.values(robot.parameters)
     found["largest_error"] = float(np.max(np.abs(estimate.beta - truth)))

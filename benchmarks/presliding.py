@@ -110,9 +110,9 @@ def main() -> None:
                 estimate = md.identify(described, fitted, prior=False)
                 cells[place].append(f"{100 * md.validate(estimate, tested).relative_error:.2f} %")
                 cells[2 + place].append(
-                    f"{1e3 * estimate.settings['preparation'].get('delay', 0.0):.1f}"
+                    f"{1e3 * estimate.record['preparation'].get('delay', 0.0):.1f}"
                 )
-            cells[4].append("yes" if "presliding" in estimate.settings["friction"] else "no")
+            cells[4].append("yes" if "presliding" in estimate.record["friction"] else "no")
         print(f"| {name} | {' | '.join(', '.join(cell) for cell in cells)} |", flush=True)
 
 

@@ -179,14 +179,14 @@ def errors(one: Case, draws: int = 1) -> tuple[float, float, dict[str, object]]:
         recording = log(one, true, draw)
         found = WLS.solve(model, base, recording, Options(allow_open=True))
         for place, known in enumerate((given, None)):
-            fit, notices, settings = consistent_model(model, base, found, recording, known)
+            fit, notices, record = consistent_model(model, base, found, recording, known)
             off = md.inverse_dynamics(model.with_parameters(fit.phi), *motion) - tau
             squares[place] += float(np.sum(off**2) / np.sum(tau**2)) / draws
             codes = [notice.code for notice in notices]
             told = told or {
-                "weight": settings.get("prior_weight"),
+                "weight": record.get("prior_weight"),
                 "notices": codes,
-                "settings": settings,
+                "record": record,
             }
     with_it, without = np.sqrt(squares)
     return float(with_it), float(without), told

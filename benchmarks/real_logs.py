@@ -67,7 +67,7 @@ def fit(robot: md.Robot, log: md.Recording, settings: Settings) -> md.Estimate:
 
 def as_fitted(estimate: md.Estimate, log: md.Recording, settings: Settings) -> md.Recording:
     """Return a recording prepared as for the fit."""
-    about = estimate.settings.get("preparation") or {}
+    about = estimate.record.get("preparation") or {}
     prepared = {name: settings[name] for name in PREPARATION if name in settings}
     if set(prepared) - {"cutoff", "delay"}:
         known = {"cutoff": about.get("cutoff"), "delay": about.get("delay")}
@@ -104,7 +104,7 @@ def of_product(pair: Pair, settings: Settings) -> dict[str, Any]:
     seconds = time.process_time() - begin
     test = as_fitted(estimate, pair.test, settings)
     found = md.validate(estimate, test)
-    delay = float(estimate.settings["preparation"].get("delay") or 0.0)
+    delay = float(estimate.record["preparation"].get("delay") or 0.0)
     row = scored(pair, found.t, found.measured, found.predicted, delay)
     assert found.relative_error == row["error"] or abs(found.relative_error - row["error"]) < 1e-9
     return row | stability.choices(estimate) | {"seconds": seconds}

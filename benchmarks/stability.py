@@ -52,7 +52,7 @@ def groups_of(simulated: int) -> list[Group]:
 
 def choices(estimate: md.Estimate) -> dict[str, Any]:
     """Return what was chosen: cut-off, delay, terms; and the total mass."""
-    preparation = estimate.settings.get("preparation") or {}
+    preparation = estimate.record.get("preparation") or {}
     drives = [joint.drive for joint in estimate.robot.joints]
     terms = list(dict.fromkeys(term for drive in drives for term in drive.friction))
     return {

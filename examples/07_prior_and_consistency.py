@@ -30,5 +30,5 @@ for name, settings in (
     possible = all(link.realizability.realizable for link in estimate.robot.links)
     print(f"{name:22} error on another run {100 * errors[name]:6.2f} %, possible: {possible}")
 
-print("weight of the prior, chosen by cross-validation:", estimate.settings["prior_weight"])
+print("weight of the prior, chosen by cross-validation:", estimate.record["prior_weight"])
 assert errors["possible, with prior"] <= errors["least squares"]

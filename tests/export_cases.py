@@ -41,10 +41,10 @@ def estimate_of(robot: md.Robot, rng: np.random.Generator, consistent: bool = Tr
         beta = beta * (1 + 0.5 * rng.normal(size=base.rank))
         phi = base.lift(beta)
     covariance = np.diag((0.1 * np.abs(beta) + 0.01) ** 2)
-    settings = {"cutoff": 5.0, "curve": [[0.0, np.inf], [1.0, 0.1 + 0.2]], "note": None}
+    record = {"cutoff": 5.0, "curve": [[0.0, np.inf], [1.0, 0.1 + 0.2]], "note": None}
     return Estimate(
         robot.with_parameters(phi), base, beta, covariance, np.ones(robot.n), "wls", consistent, 12.5, 100,  # noqa: E501
-        (Notice("test.notice", "warning", "a notice", "Look.", {"count": 2}),), settings,
+        (Notice("test.notice", "warning", "a notice", "Look.", {"count": 2}),), record,
     )  # fmt: skip
 
 

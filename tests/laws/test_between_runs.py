@@ -103,7 +103,7 @@ def test_estimates_of_several_runs_differ_by_what_they_state(effect: str) -> Non
         found = [
             md.identify(robot, run, friction=PLAIN, **FREE) for run in runs_of(robot, effect, seed)
         ]
-        factor = np.sqrt(np.mean([estimate.settings["model_error"] for estimate in found]))
+        factor = np.sqrt(np.mean([estimate.record["model_error"] for estimate in found]))
         z.append(differences(found))
         before.append(factor * z[-1])
         off += [errors(estimate, robot) for estimate in found]
@@ -153,7 +153,7 @@ def raw_of(robot: md.Robot, effect: str, seed: int) -> list[md.Recording]:
 
 def covered(model: Estimate, log: md.Recording, low_passed: bool) -> float:
     """Return the share of a log's torques, measured or low-passed, within 1.96 deviations."""
-    run = md.prepare(model.robot, log, model.settings["preparation"]["cutoff"])
+    run = md.prepare(model.robot, log, model.record["preparation"]["cutoff"])
     tau = np.asarray(run.tau) if low_passed else run.telemetry["tau_raw"]
     off = np.abs(tau - model.predict(run, low_passed=low_passed))
     return float(np.mean(off < 1.96 * model.predict_std(run, low_passed=low_passed)))
@@ -173,7 +173,7 @@ def test_intervals_hold_measured_samples_and_low_passed_torques_of_other_runs(ef
         model = md.identify(robot, first)
         for low_passed, found in shares.items():
             found.append(covered(model, other, low_passed))
-        only = replace(model, settings={**model.settings, "torque_std": {"measured": model.sigma}})
+        only = replace(model, record={**model.record, "torque_std": {"measured": model.sigma}})
         narrow.append(covered(only, other, False))
     assert np.mean(narrow) < 0.8
     assert 0.93 <= np.mean(shares[False]) <= 0.97
@@ -195,7 +195,7 @@ def test_deviations_of_raw_logs_belong_to_their_predictions_and_are_kept_in_file
     inside = np.abs(np.asarray(other.tau) - model.predict(other)) < 1.96 * model.predict_std(other)
     assert 0.93 <= np.mean(inside) <= 0.97
     older = replace(
-        model, settings={key: value for key, value in model.settings.items() if key != "torque_std"}
+        model, record={key: value for key, value in model.record.items() if key != "torque_std"}
     )
     np.testing.assert_allclose(
         older.predict_std(other, low_passed=True),
@@ -294,7 +294,7 @@ def test_presliding_is_seldom_chosen_by_chance() -> None:
         log = md.Recording(t, q, tau + 0.03 * tau.std(axis=0) * noise, dq, ddq, robot.joint_names)
         taken += (
             "presliding"
-            in md.identify(robot, log, prior=False, consistent=False).settings["friction"]
+            in md.identify(robot, log, prior=False, consistent=False).record["friction"]
         )
     assert taken <= 0.03 * logs  # gains of 2 % and 1.5 deviations would do for 13 of 200
 

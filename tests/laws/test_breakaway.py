@@ -129,8 +129,8 @@ def test_breakaway_that_is_there_is_found() -> None:
     robot, (log, test) = md.load("two_link"), logs(True)
     assert np.all(departures(robot, log) >= 5)
     estimate = md.identify(robot, log, consistent=False)
-    assert "breakaway" in estimate.settings["friction"]
-    np.testing.assert_allclose(estimate.settings["breakaway_travel"], 0.006, rtol=0.35)
+    assert "breakaway" in estimate.record["friction"]
+    np.testing.assert_allclose(estimate.record["breakaway_travel"], 0.006, rtol=0.35)
     np.testing.assert_allclose(
         [estimate.values[name] for name in ("Fb1", "Fb2")], SIZES["Fb"], rtol=0.15
     )
@@ -143,7 +143,7 @@ def test_breakaway_that_is_there_is_found() -> None:
 def test_breakaway_that_is_not_there_is_not_chosen_and_needs_rests() -> None:
     robot, (log, _) = md.load("two_link"), logs(False)
     estimate = md.identify(robot, log, consistent=False)
-    assert "breakaway" not in estimate.settings["friction"]
+    assert "breakaway" not in estimate.record["friction"]
     t = np.arange(0.0, 10.0, 1 / RATE)
     q, dq, ddq = md.trajectory.fourier(robot, seed=1, speed=1.5)(t)
     assert not departures(robot, md.Recording(t, q, q, dq, ddq, robot.joint_names)).any()

@@ -70,7 +70,7 @@ def test_values_come_back_as_they_were(values: dict[str, Any], name: str, how: s
         np.testing.assert_array_equal(new[path], array)
         if not path.startswith((".trajectory", ".recording.info")):
             assert new[path].flags.writeable <= array.flags.writeable, path
-    for attribute in ("notices", "info", "settings", "joint_names", "starts", "prepared"):
+    for attribute in ("notices", "info", "record", "settings", "joint_names", "starts", "prepared"):
         if hasattr(value, attribute):
             assert getattr(again, attribute) == getattr(value, attribute)
 

@@ -164,7 +164,7 @@ def test_compared_estimates_are_apart_by_what_is_their_own() -> None:
     expected = 1 / np.sqrt(0.75 + (np.sqrt(0.75) - np.sqrt(0.5)) ** 2)
     np.testing.assert_allclose([pair.apart for pair in wider.pairs], expected)
     other = replace(
-        ahead, settings={**first.settings, "prior_kind": "geodesic"}
+        ahead, record={**first.record, "prior_kind": "geodesic"}
     )  # another prior is no common one
     np.testing.assert_allclose(
         [pair.apart for pair in md.compare_estimates(first, other).pairs], np.sqrt(0.5)

@@ -134,10 +134,10 @@ def test_instruments_and_simulation_take_the_bias_away(badly_filtered) -> None:
 def test_exogeneity_is_rejected_where_states_are_noisy(badly_filtered) -> None:
     for name in ("iv", "iv, loop"):
         for one in badly_filtered[name]:
-            assert one.settings["exogeneity"]["p_value"] < 0.01
+            assert one.record["exogeneity"]["p_value"] < 0.01
             [told] = [notice for notice in one.notices if notice.code == "identify.biased"]
             assert (str(told), told.data["p_value"]) == tuple(
-                one.settings["exogeneity"][key] for key in ("verdict", "p_value")
+                one.record["exogeneity"][key] for key in ("verdict", "p_value")
             )
 
 
@@ -159,7 +159,7 @@ def test_exogeneity_keeps_its_level(memory) -> None:
     found = [
         solution("iv", exact_states("two_link", seed, memory), "two_link") for seed in range(seeds)
     ]
-    p = np.array([one.settings["exogeneity"]["p_value"] for one in found])
+    p = np.array([one.record["exogeneity"]["p_value"] for one in found])
     for level in (0.05, 0.1, 0.2, 0.5):
         low, high = binom.interval(0.998, seeds, level)
         assert low <= np.sum(p < level) <= high
@@ -175,7 +175,7 @@ def test_exogeneity_keeps_its_level_with_a_simulated_loop() -> None:
             run.t, run.q, tau, run.dq, run.ddq, run.joint_names, telemetry=reference
         )
         found = METHODS["iv"].solve(robot, base, recording, Options(controller=loop("two_link")))
-        p.append(found.settings["exogeneity"]["p_value"])
+        p.append(found.record["exogeneity"]["p_value"])
     for level in (0.05, 0.1, 0.2, 0.5):
         low, high = binom.interval(0.998, seeds, level)
         assert low <= np.sum(np.array(p) < level) <= high
@@ -184,7 +184,7 @@ def test_exogeneity_keeps_its_level_with_a_simulated_loop() -> None:
 def test_nothing_to_test_without_noise() -> None:
     exact = clean_run()
     recording = md.Recording(exact.t, exact.q, exact.tau, exact.dq, exact.ddq, exact.joint_names)
-    assert solution("iv", recording).settings["exogeneity"]["p_value"] > 0.05
+    assert solution("iv", recording).record["exogeneity"]["p_value"] > 0.05
     rows = Piece(np.ones((50, 2, 1)), np.ones((50, 2)), np.arange(50.0), 0.0, np.ones((50, 2, 1)))
     same = exogeneity_test(lambda: [rows], np.ones(1), np.ones(2), 5)
     assert same.p_value == 1.0
@@ -408,7 +408,7 @@ def test_accelerations_are_not_read(method) -> None:
     )
     np.testing.assert_array_equal(first.beta, second.beta)
     assert np.all(np.isfinite(second.sigma))
-    rows = first.settings["rows"]
+    rows = first.record["rows"]
     samples = len(recording)
     assert rows > 2 * samples if method == "filtered" else rows < samples
 
@@ -444,7 +444,7 @@ def test_the_possible_model_follows(method) -> None:
     estimate = md.identify(robot, exact_states("two_link", 1), method, **OWN)
     assert estimate.consistent
     assert certify(estimate.robot).consistent
-    assert "prior_weight" in estimate.settings
+    assert "prior_weight" in estimate.record
     assert np.linalg.norm(
         estimate.beta - estimate.base.values(robot.parameters)
     ) < 0.2 * np.linalg.norm(estimate.beta)

@@ -116,7 +116,7 @@ def assert_equal(one: md.Estimate, two: md.Estimate) -> None:
     """Equal to the last bit, whatever is saved."""
     for name in ("beta", "parameters", "sigma", "covariance"):
         assert np.array_equal(getattr(one, name), getattr(two, name)), name
-    assert json.dumps(one.settings, default=str) == json.dumps(two.settings, default=str)
+    assert json.dumps(one.record, default=str) == json.dumps(two.record, default=str)
     assert one.notices == two.notices
 
 

@@ -615,7 +615,7 @@ def test_estimates_come_back_bit_by_bit(base_method, consistent, tmp_path) -> No
     back = load_estimate(path)
     for name in ("beta", "covariance", "sigma", "parameters", "std"):
         np.testing.assert_array_equal(getattr(back, name), getattr(estimate, name))
-    for name in ("method", "consistent", "condition", "samples", "notices", "settings", "names"):
+    for name in ("method", "consistent", "condition", "samples", "notices", "record", "names"):
         assert getattr(back, name) == getattr(estimate, name), name
     assert back.robot == estimate.robot
     assert back.base.robot == estimate.base.robot

@@ -93,7 +93,7 @@ def test_stiffness_is_found_and_the_error_falls(seed: int, side: str, tmp_path: 
     z = (found.flexibility.compliance - 1.0 / k) / found.flexibility.std
     assert np.sqrt(np.mean(z**2)) < 2.6, z
     assert np.all(found.flexibility.std < 0.7 / k)
-    assert found.settings["flexibility"]["gain"] > 0.1
+    assert found.record["flexibility"]["gain"] > 0.1
     errors = [float(np.linalg.norm(one.predict(test) - test.tau)) for one in (plain, found)]
     assert errors[1] < (0.6 if side == "motor" else 0.9) * errors[0]
     assert any(notice.code == "flexibility.found" for notice in found.notices)

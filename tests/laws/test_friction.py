@@ -473,9 +473,9 @@ def test_terms_are_chosen_where_they_are_and_not_elsewhere() -> None:
     described = md.load("ur10e").with_drives(True)
     for truth, added in ((plain, ()), (rich, ("load",))):
         estimate = md.identify(described, log(truth, 3, noise=0.02), friction="auto")
-        assert tuple(estimate.settings["friction"]) == (*PLAIN, *added)
+        assert tuple(estimate.record["friction"]) == (*PLAIN, *added)
         assert "friction.chosen" in {notice.code for notice in estimate.notices}
-        tried = estimate.settings["friction_tried"]
+        tried = estimate.record["friction_tried"]
         assert {"with", "added", "error", "gain", "uncertainty", "taken"} == set(tried[0])
         assert [tuple(entry["added"]) for entry in tried if entry["taken"]] == [
             (term,) for term in added
@@ -535,8 +535,8 @@ def test_friction_that_falls_during_a_log_is_taken_off() -> None:
     cold = replace(warm, tau=warm.tau + 0.15 * left[:, None] * friction)
     described = md.load("two_link").with_drives(True)
     estimate = md.identify(described, cold)
-    assert estimate.settings["warming"]["share"] == pytest.approx(0.15, abs=0.03)
-    assert estimate.settings["warming"]["time"] == pytest.approx(
+    assert estimate.record["warming"]["share"] == pytest.approx(0.15, abs=0.03)
+    assert estimate.record["warming"]["time"] == pytest.approx(
         7.2
     )  # the nearest of those that are tried
     assert any(notice.code == "friction.warming" for notice in estimate.notices)
@@ -548,12 +548,12 @@ def test_friction_that_falls_during_a_log_is_taken_off() -> None:
     mean = md.identify(
         described, cold, friction=PLAIN
     )  # terms that are named are fitted to the log as it is
-    assert "warming" not in mean.settings
+    assert "warming" not in mean.record
     exact = log(truth, 4)
     assert (
         md.validate(estimate, exact).relative_error < 0.4 * md.validate(mean, exact).relative_error
     )
-    assert "warming" not in md.identify(described, warm).settings
+    assert "warming" not in md.identify(described, warm).record
 
 
 @pytest.mark.parametrize("seed", range(count(3, 30)))
@@ -594,7 +594,7 @@ def test_friction_that_reverses_at_once_is_found_behind_a_low_pass() -> None:
     tau += 0.01 * tau.std(axis=0) * rng.normal(size=tau.shape)
     raw = md.Recording(t, q + 1e-5 * rng.normal(size=q.shape), tau, joint_names=truth.joint_names)
     estimate = md.identify(md.load("scara"), raw)
-    assert tuple(estimate.settings["friction"]) == PLAIN
+    assert tuple(estimate.record["friction"]) == PLAIN
     slow = md.trajectory.fourier(truth, seed=2, period=20.0)(t)
     exact = md.inverse_dynamics(truth, *slow)
     predicted = estimate.predict(md.Recording(t, slow[0], exact, *slow[1:], truth.joint_names))
@@ -615,7 +615,7 @@ def test_a_free_curve_is_chosen_where_friction_levels_off_and_extrapolates() -> 
     slow = bent(plain, log(plain, 3, noise=0.01))
     fast = bent(plain, log(plain, 4, speed=4.0))
     estimate = md.identify(bare, slow, friction="auto")
-    assert {"curve_low", "curve_high"} <= set(estimate.settings["friction"])
+    assert {"curve_low", "curve_high"} <= set(estimate.record["friction"])
     assert estimate.certificate.consistent
     named = md.identify(bare, slow, friction=PLAIN)
     errors = [md.validate(model, fast).relative_error for model in (estimate, named)]
@@ -648,7 +648,7 @@ def test_a_recording_on_disk_gives_the_same_choice(tmp_path) -> None:
     one, two = (
         md.identify(bare, some, friction="auto", consistent=False) for some in (recording, lazy)
     )
-    assert one.settings["friction"] == two.settings["friction"] == [*PLAIN, "load"]
+    assert one.record["friction"] == two.record["friction"] == [*PLAIN, "load"]
     np.testing.assert_allclose(one.beta, two.beta, rtol=1e-6, atol=1e-8)
 
 

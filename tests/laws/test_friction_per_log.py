@@ -322,7 +322,7 @@ def test_files_and_the_shell_keep_it(tmp_path: Path) -> None:
     assert result.exit_code in (0, 1), result.output
     summary = json.loads(result.stdout)
     estimate = md.load_estimate(target / "estimate.json")
-    assert len(estimate.settings["friction_logs"]["values"]) == 3
+    assert len(estimate.record["friction_logs"]["values"]) == 3
     same = md.identify("two_link", names, friction=PLAIN, friction_per="log")
     np.testing.assert_allclose(same.beta, estimate.beta, rtol=1e-9)
     error = md.validate(estimate, names[1]).relative_error

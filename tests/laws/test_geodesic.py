@@ -114,12 +114,12 @@ def test_identify_takes_every_kind_and_shows_the_curve() -> None:
     errors = {}
     for kind in ("entropic", "euclidean", "geodesic"):
         estimate = md.identify(wrong, fitted, prior_kind=kind, **OWN)
-        assert estimate.settings["prior_kind"] == kind
+        assert estimate.record["prior_kind"] == kind
         curve = estimate.prior_curve
         assert curve.shape[1] == 2
         assert np.all(np.diff(curve[:, 0]) > 0)
         np.testing.assert_allclose(
-            curve[:, 0] / estimate.settings["prior_weight"], [0.0, 0.1**0.5, 1.0, 10**0.5]
+            curve[:, 0] / estimate.record["prior_weight"], [0.0, 0.1**0.5, 1.0, 10**0.5]
         )
         assert (
             curve[2, 1] < curve[0, 1]

@@ -105,9 +105,7 @@ def test_intervals_hold_torques_that_parameters_have_followed() -> None:
         ]
         model = md.identify(robot, runs[0], friction=PLAIN, **FREE)
         left = np.std(np.asarray(runs[0].tau) - model.predict(runs[0]), axis=0)
-        narrow = replace(
-            model, settings={**model.settings, "torque_std": {"measured": left.tolist()}}
-        )
+        narrow = replace(model, record={**model.record, "torque_std": {"measured": left.tolist()}})
         for run in runs[1:]:
             off = np.abs(np.asarray(run.tau) - model.predict(run))
             for name, one in (("held out", model), ("residuals", narrow)):

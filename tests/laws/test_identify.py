@@ -322,13 +322,13 @@ def test_friction_that_turns_round_slowly_is_found() -> None:
     recording = with_noise(motion(robot), 0.05 * np.random.default_rng(0).normal(size=(3000, 4)))
     hard = robot.with_drives(sign_width=0.0)
     chosen = identify(hard, recording, consistent=False, **OWN)
-    width = np.array(chosen.settings["sign_width"])
+    width = np.array(chosen.record["sign_width"])
     assert np.all((width > 0.02) & (width < 0.6))
     other = motion(robot, seed=4)
     stiff = identify(hard, recording, consistent=False, sign_width=0.0, **OWN)
     assert validate(chosen, other).rmse < 0.7 * validate(stiff, other).rmse
     kept = identify(robot, recording, consistent=False, **OWN)
-    assert "sign_width" not in kept.settings
+    assert "sign_width" not in kept.record
     assert validate(kept, other).rmse < validate(chosen, other).rmse
 
 

@@ -61,7 +61,7 @@ def assert_same(one: md.Estimate, two: md.Estimate) -> None:
         close = 1e-6 if one.consistent and name in ("beta", "parameters") else 1e-9
         np.testing.assert_allclose(a, b, rtol=close, atol=close * np.abs(a).max(), err_msg=name)
     # a computed number, not one of a few to choose from
-    weights = [found.settings.get("prior_weight", 0.0) for found in (one, two)]
+    weights = [found.record.get("prior_weight", 0.0) for found in (one, two)]
     assert weights[0] == pytest.approx(weights[1], rel=1e-6)
 
 
@@ -78,16 +78,16 @@ def test_lazy_and_in_memory_agree(method, log) -> None:
         values[robot.layout.links[1]] = np.nan  # a body that the prior does not know
         one, two = (md.identify(robot.with_parameters(values), log, **OWN) for log in (eager, lazy))
         assert_same(one, two)
-        assert one.settings.keys() == two.settings.keys()
-        assert one.settings["preparation"]["cutoff"] == pytest.approx(
-            two.settings["preparation"]["cutoff"], rel=1e-9
+        assert one.record.keys() == two.record.keys()
+        assert one.record["preparation"]["cutoff"] == pytest.approx(
+            two.record["preparation"]["cutoff"], rel=1e-9
         )
         assert (
-            one.settings["preparation"]["samples"]
-            == two.settings["preparation"]["samples"]
+            one.record["preparation"]["samples"]
+            == two.record["preparation"]["samples"]
             == two.samples
         )
-        assert one.settings["prior_weight"] >= 0
+        assert one.record["prior_weight"] >= 0
         a, b = md.validate(one, eager), md.validate(one, lazy)
         assert b.relative_error == pytest.approx(a.relative_error, rel=1e-9)
         assert b.rmse == pytest.approx(a.rmse, rel=1e-9)

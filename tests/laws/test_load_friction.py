@@ -98,10 +98,10 @@ def test_where_the_term_harms_it_is_left_out_or_said() -> None:
     assert errors[1] > errors[0]
     (worse,) = (notice for notice in named.notices if notice.code == "friction.load_worse")
     assert worse.data["error"] == pytest.approx(errors[1])
-    assert "load" in named.settings["friction"]
+    assert "load" in named.record["friction"]
     (left,) = (notice for notice in auto.notices if notice.code == "friction.load_left_out")
     assert left.data["without"] == pytest.approx(errors[2])
-    assert "load" not in auto.settings["friction"]
+    assert "load" not in auto.record["friction"]
     assert not any(name.startswith("Fl") for name in auto.names)
 
 

@@ -60,7 +60,7 @@ def test_predicted_deviations_are_infinite_where_open_parameters_act(
     assert acts.any()
     assert not acts.all()
     assert np.array_equal(np.isinf(spread), acts)
-    noise = np.array(short.settings["torque_std"]["measured"])
+    noise = np.array(short.record["torque_std"]["measured"])
     assert np.all(spread[~acts] >= noise[np.nonzero(~acts)[1]])
 
 

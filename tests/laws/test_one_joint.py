@@ -652,7 +652,7 @@ def test_a_default_plan_is_enough_for_a_default_identification(tmp_path: Path) -
         "scara", md.concatenate([md.read_recording(file, "scara") for file in files]), "one-joint"
     )
     np.testing.assert_array_equal(shell.beta, python.beta)
-    assert set(python.settings["friction"]) == {
+    assert set(python.record["friction"]) == {
         "viscous",
         "coulomb",
         "offset",

@@ -138,7 +138,7 @@ def test_it_learns_what_changes_and_forgets_what_was(estimate: Any) -> None:
     sound = running.estimate(consistent=True)
     assert sound.certificate.consistent
     assert md.validate(sound, run_of(worn, 1.0, seed=9)).relative_error < 0.1
-    assert sound.settings["online_samples"] == len(log)
+    assert sound.record["online_samples"] == len(log)
 
 
 def test_a_load_that_is_picked_up_is_weighed_within_a_second() -> None:

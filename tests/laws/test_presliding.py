@@ -241,8 +241,8 @@ def found(travel: float | None, friction: str | tuple[str, ...] = "auto") -> md.
 
 def test_presliding_that_is_there_is_found() -> None:
     estimate, (_, test) = found(0.004), logs(0.004)
-    assert estimate.settings["friction"] == [*PLAIN, "presliding"]
-    np.testing.assert_allclose(estimate.settings["presliding_travel"], 0.004, rtol=0.35)
+    assert estimate.record["friction"] == [*PLAIN, "presliding"]
+    np.testing.assert_allclose(estimate.record["presliding_travel"], 0.004, rtol=0.35)
     off = {
         name: estimate.values[name] - SIZES[name[:2]]
         for name in estimate.names
@@ -259,9 +259,9 @@ def test_presliding_that_is_there_is_found() -> None:
 
 def test_presliding_that_is_not_there_is_not_chosen() -> None:
     estimate, (_, test) = found(None), logs(None)
-    assert estimate.settings["friction"] == list(PLAIN)
+    assert estimate.record["friction"] == list(PLAIN)
     tried = [
-        entry for entry in estimate.settings["friction_tried"] if entry["added"] == ["presliding"]
+        entry for entry in estimate.record["friction_tried"] if entry["added"] == ["presliding"]
     ]
     assert [entry["taken"] for entry in tried] == [False]
     plain = md.validate(found(None, PLAIN), test).relative_error
@@ -303,7 +303,7 @@ def test_presliding_over_less_than_a_filter_hides_is_not_looked_for() -> None:
     tau += 0.01 * np.random.default_rng(0).normal(size=tau.shape) * np.sqrt(np.mean(tau**2, axis=0))
     log = md.Recording(t, q, tau, joint_names=robot.joint_names)
     estimate = md.identify(md.load("ur10e").with_drives(True), log, consistent=False)
-    assert "presliding" not in estimate.settings["friction"]
+    assert "presliding" not in estimate.record["friction"]
 
 
 def test_a_log_on_disk_gives_the_same_estimate(tmp_path) -> None:
@@ -312,7 +312,7 @@ def test_a_log_on_disk_gives_the_same_estimate(tmp_path) -> None:
     lazy = md.read_recording(tmp_path / "log.parquet", planted(None), lazy=True, use_ddq=True)
     described = md.load("ur10e").with_drives(True)
     estimate = md.identify(described, lazy, friction="auto", consistent=False)
-    assert estimate.settings["friction"] == found(0.004).settings["friction"]
+    assert estimate.record["friction"] == found(0.004).record["friction"]
     np.testing.assert_allclose(estimate.beta, found(0.004).beta, rtol=1e-6, atol=1e-8)
     test.save(tmp_path / "test.parquet")
     on_disk = md.read_recording(tmp_path / "test.parquet", planted(None), lazy=True, use_ddq=True)
@@ -353,9 +353,9 @@ def test_methods_that_cannot_remember_say_so() -> None:
     with pytest.raises(Unsupported, match="presliding"):
         md.identify(described, logs(0.004)[0], "momentum", friction=(*PLAIN, "presliding"))
     estimate = md.identify(described, logs(0.004)[0], "momentum", consistent=False)
-    assert "presliding" not in estimate.settings["friction"]
+    assert "presliding" not in estimate.record["friction"]
     parallel = md.identify(described, logs(0.004)[0], "parallel", consistent=False)
-    assert "presliding" in parallel.settings["friction"]
+    assert "presliding" in parallel.record["friction"]
 
 
 def test_a_payload_is_found_by_a_model_with_presliding() -> None:

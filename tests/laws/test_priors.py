@@ -97,7 +97,7 @@ def test_links_of_zeros_are_named() -> None:
     estimate = md.identify(true.with_parameters(given), log(one, true), **OWN)
     [notice] = [notice for notice in estimate.notices if notice.code == "prior.implausible"]
     assert notice.data["links"] == notice.data["zeros"] == [true.link_names[3]]
-    assert estimate.settings["prior_weight"] > 0  # the others are used
+    assert estimate.record["prior_weight"] > 0  # the others are used
 
 
 def test_a_robot_of_points_may_be_one() -> None:
@@ -115,7 +115,7 @@ def test_a_robot_of_points_may_be_one() -> None:
 def test_centres_in_the_origins_and_masses_off_by_a_factor_are_said() -> None:
     [notice], estimate, _ = told("zero centres", "rich")
     assert set(notice.data["centres"]) == set(estimate.robot.link_names)
-    assert estimate.settings["prior_weight"] == 0.0
+    assert estimate.record["prior_weight"] == 0.0
     [notice], _, true = told("too light")
     given = sum(
         described(Case(0, "2", "short", "too light", 0.05, False), true)[part][9]
@@ -129,12 +129,12 @@ def test_good_values_are_used_without_a_word() -> None:
     for kind in PRIORS[:2]:
         notices, estimate, _ = told(kind)
         assert notices == []
-        assert estimate.settings["prior_weight"] > 0
-        assert len(estimate.settings["prior_shares"]) == len(estimate.robot.links)
+        assert estimate.record["prior_weight"] > 0
+        assert len(estimate.record["prior_shares"]) == len(estimate.robot.links)
     assert (
-        0.5 < told("5 %", "rich")[1].settings["prior_part"] < 1.0
+        0.5 < told("5 %", "rich")[1].record["prior_part"] < 1.0
     )  # the fit without it has a part, too,
-    assert told("5 %", "weak")[1].settings["prior_part"] == 1.0  # but where the log says little
+    assert told("5 %", "weak")[1].record["prior_part"] == 1.0  # but where the log says little
 
 
 def test_a_slide_is_slow_because_it_is_short_and_does_not_crawl() -> None:

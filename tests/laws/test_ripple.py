@@ -114,7 +114,7 @@ def test_planted_ripple_is_found_behind_a_low_pass(seed: int) -> None:
     described = robot.with_drives(friction=())
     log, new = log_of(robot, seed), log_of(robot, seed + 50)
     estimate = md.identify(described, log)
-    np.testing.assert_allclose(estimate.settings["ripple_order"], orders, rtol=0.01)
+    np.testing.assert_allclose(estimate.record["ripple_order"], orders, rtol=0.01)
     assert [
         notice.data["orders"] for notice in estimate.notices if notice.code == "friction.ripple"
     ]
@@ -130,5 +130,5 @@ def test_robots_without_ripple_get_none() -> None:
     robot = rippling(5)
     smooth = robot.with_drives(friction=PLAIN)
     estimate = md.identify(smooth.with_drives(friction=()), log_of(smooth, 5))
-    assert not set(estimate.settings["friction"]) & set(ALIASES["ripple"])
-    assert "ripple_order" not in estimate.settings
+    assert not set(estimate.record["friction"]) & set(ALIASES["ripple"])
+    assert "ripple_order" not in estimate.record

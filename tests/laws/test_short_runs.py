@@ -88,4 +88,4 @@ def test_values_of_no_robot_count_as_lost(value: float, samples: int) -> None:
     tau[:, 1] = value
     every = md.Recording(log.t, log.q, tau, joint_names=ROBOT.joint_names, starts=log.starts)
     found = md.identify(ROBOT, every, friction=FRICTION)
-    assert list(found.settings["preparation"]["unmeasured"]) == ["joint2"]
+    assert list(found.record["preparation"]["unmeasured"]) == ["joint2"]

@@ -164,8 +164,8 @@ def test_recordings_on_disk_are_sketched_as_they_are_read(tmp_path: Path) -> Non
     run.save(tmp_path / "log.parquet")
     lazy = md.read_recording(tmp_path / "log.parquet", lazy=True)
     estimate = md.identify(md.load("two_link"), lazy, **OWN)
-    here = {key: value for key, value in _fitted()[0].settings[SKETCH].items() if key != "motion"}
-    assert estimate.settings[SKETCH] == here  # pieces of the motion are of recordings in memory
+    here = {key: value for key, value in _fitted()[0].record[SKETCH].items() if key != "motion"}
+    assert estimate.record[SKETCH] == here  # pieces of the motion are of recordings in memory
     assert md.validate(estimate, lazy).overlap == 1.0
     held = md.identify(md.load("two_link"), lazy[:3000], **OWN)
     assert md.validate(held, lazy[3000:]).overlap == 0.0
@@ -181,7 +181,7 @@ def test_cross_validation_tests_on_new_data() -> None:
 def test_older_estimates_do_not_know() -> None:
     estimate, run = _fitted()
     old = replace(
-        estimate, settings={key: value for key, value in estimate.settings.items() if key != SKETCH}
+        estimate, record={key: value for key, value in estimate.record.items() if key != SKETCH}
     )
     found = md.validate(old, run)
     assert found.overlap is None

@@ -383,7 +383,7 @@ def test_options_of_time() -> None:
     assert made.startswith(f"{len(asked)} samples at even times were made of {len(raw)}")
     assert "of 1000 samples are kept" in _codes(md.prepare("scara", raw))["prepare.kept"].text
     kept = md.identify("scara", md.prepare("scara", raw, time="stamps"), prior=False, friction=())
-    assert kept.settings["preparation"]["time"] == "stamps"
+    assert kept.record["preparation"]["time"] == "stamps"
 
 
 @pytest.mark.parametrize("lazy", [False, True])

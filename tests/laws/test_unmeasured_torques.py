@@ -84,7 +84,7 @@ def test_the_estimate_says_which(tmp_path: Path) -> None:
     assert all(found.robot.torques_measured)
     found.save(tmp_path / "estimate.json")
     again = md.load_estimate(tmp_path / "estimate.json")
-    assert again.settings["preparation"][UNMEASURED] in (["joint2"], ("joint2",))
+    assert again.record["preparation"][UNMEASURED] in (["joint2"], ("joint2",))
     test = md.validate(again, without(log(1), 1, 0.0))
     assert np.isnan(test.per_joint["joint2"]["relative_error"])
     assert test.relative_error < 0.1

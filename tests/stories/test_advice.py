@@ -226,7 +226,7 @@ def test_every_option_of_an_advice_runs() -> None:
     words = [word for word in words if word]
     found = json.loads(run("identify", "two_link", "run.csv", *words, "--output", "out", "--json"))
     assert found["reading"]["cutoff"] == 20.0
-    assert found["settings"]["preparation"]["cutoff"] == 20.0
+    assert found["record"]["preparation"]["cutoff"] == 20.0
     assert json.loads(run("show", "two_link", "--lock", _TRIED["--lock"], "--json"))["n"] == 1
     run("simulate", "two_link", "--duration", "0.2", "--dt", _TRIED["--dt"], "--output", "sim.npz")
     Path("limits.toml").write_text("velocity = 1.0\nacceleration = 2.0\n")
@@ -418,4 +418,4 @@ def test_a_delay_takes_a_large_log_into_memory() -> None:
             "--json",
         )
     )
-    assert found["settings"]["preparation"]["delay"] == 0.001
+    assert found["record"]["preparation"]["delay"] == 0.001

@@ -87,10 +87,10 @@ def test_a_delay_is_reported_and_moved_on_request(delay: float) -> None:
     estimate = md.identify(robot, late, consistent=False, **OWN)
     [notice] = [one for one in estimate.notices if one.code == DELAY]
     assert abs(notice.data["delay"] - delay) < 0.001
-    assert "delay" not in estimate.settings["preparation"]
+    assert "delay" not in estimate.record["preparation"]
     moved = md.identify(robot, md.prepare(robot, late, delay=delay), consistent=False, **OWN)
     assert DELAY not in {one.code for one in moved.notices}
-    assert moved.settings["preparation"]["delay"] == delay
+    assert moved.record["preparation"]["delay"] == delay
     best = md.validate(moved, fresh).rmse
     assert best < md.validate(estimate, fresh).rmse  # of which most is noise: it stays as it is
     ready = md.prepare(robot, fresh)
@@ -108,7 +108,7 @@ def test_punctual_torques_stay() -> None:
     robot = robot_with(("viscous", "coulomb"))
     estimate = md.identify(robot, log(robot, 0), consistent=False, **OWN)
     assert DELAY not in {notice.code for notice in estimate.notices}
-    assert "delay" not in estimate.settings["preparation"]
+    assert "delay" not in estimate.record["preparation"]
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["width chosen", "width given"])

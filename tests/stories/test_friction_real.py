@@ -27,13 +27,13 @@ def test_ur10() -> None:
     fitted, test = recording.part(0.0, 0.7), recording.part(0.7)
     plain, chosen = (md.identify(robot, fitted, friction=terms) for terms in (PLAIN, "auto"))
     before, after = (md.validate(estimate, test).relative_error for estimate in (plain, chosen))
-    assert "load" in chosen.settings["friction"]
+    assert "load" in chosen.record["friction"]
     assert (
         after < 0.036
     )  # a plain baseline with hard signs reaches 7.2 %; loads at rest give 3.59 %
     assert after < 0.8 * before
     assert chosen.certificate.everywhere
-    widths = np.array(chosen.settings["sign_width"])
+    widths = np.array(chosen.record["sign_width"])
     assert widths.max() > 2 * widths.min()  # drives differ
 
 
@@ -64,6 +64,6 @@ def test_tx40() -> None:
         errors[terms] = np.linalg.norm(residual) / np.linalg.norm(ready.tau)
     assert errors["auto"] < 0.0585  # loads at rest give 6.1 %
     assert (
-        0.04 < estimate.settings["warming"]["share"] < 0.09
+        0.04 < estimate.record["warming"]["share"] < 0.09
     )  # all drives lose some friction in these five seconds
     assert errors["auto"] < errors[PLAIN]

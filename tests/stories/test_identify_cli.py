@@ -327,7 +327,7 @@ def test_prior_of_another_file(logs, tmp_path) -> None:
     )  # fmt: skip
     found = json.loads(result.stdout)
     assert found["prior"] == str(tmp_path / "cad.toml")
-    assert found["settings"]["prior_weight"] > 0
+    assert found["record"]["prior_weight"] > 0
     free = run(
         "identify",
         "two_link",
@@ -338,7 +338,7 @@ def test_prior_of_another_file(logs, tmp_path) -> None:
         tmp_path / "free",
         "--json",
     )
-    assert json.loads(free.stdout)["settings"].get("prior_weight", 0) == 0
+    assert json.loads(free.stdout)["record"].get("prior_weight", 0) == 0
     assert found["errors"]["fit"]["relative_error"] < 0.02
     refused(
         "identify", "two_link", logs / "run.csv", "--prior", "scara",

@@ -121,7 +121,7 @@ def test_tx40_defaults() -> None:
     """
     robot, log = tx40()
     estimate = md.identify(robot, log[:25000])
-    assert "load" in estimate.settings["friction"]
+    assert "load" in estimate.record["friction"]
     assert md.validate(estimate, log[25000:37500]).filtered_relative_error < 0.055
     smooth = lowpassed(log.tau)
     assert smooth_error(estimate, log, smooth) < 0.7 * baseline(
@@ -151,7 +151,7 @@ def test_intervals_hold_95_percent_of_torques_that_were_not_fitted(kind: str) ->
     model = md.identify(robot, fitted)
     about = {
         "purpose": "validation",
-        "preparation": model.settings["preparation"],
+        "preparation": model.record["preparation"],
         "in_memory": True,
     }
     run = ready(model.robot, held_out, **about)

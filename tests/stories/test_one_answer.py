@@ -109,7 +109,7 @@ def same(first: Estimate, second: Estimate) -> None:
     ):
         one, other = getattr(first, name), getattr(second, name)
         assert np.array_equal(one, other) if isinstance(one, np.ndarray) else one == other, name
-    assert repr(first.settings) == repr(second.settings)  # as text: NaN is NaN
+    assert repr(first.record) == repr(second.record)  # as text: NaN is NaN
     assert [str(notice) for notice in first.notices] == [str(notice) for notice in second.notices]
 
 

@@ -696,13 +696,13 @@ def test_parameters_have_one_set_of_names(tmp_path: Path) -> None:
 
 
 def test_settings_are_said_in_words(tmp_path: Path) -> None:
-    settings = {
+    record = {
         "sign_width": [0.1, 0.2],
         "friction_tried": [[1, 2], [3, 4]],
         "prior_curve": [[1.0, 2.0]],
         "weird": 3,
     }
-    estimate = replace(small_estimate(), settings=settings)
+    estimate = replace(small_estimate(), record=record)
     part = part_of(md.report(estimate, tmp_path / "r.html", code=False), "record")
     assert "smoothing width of friction, rad/s or m/s" in part
     assert "weird" in part

@@ -39,7 +39,7 @@ def test_on_short_slow_logs_a_good_file_is_used(tmp_path: Path) -> None:
         case = truth.case_of(robot, "weak", 0)
         log = md.read_recording(case.log.save(tmp_path / "log.npz"), case.log.file)
         estimate = md.identify(case.log.file, log, friction=truth.PLAIN)
-        assert estimate.settings["prior_weight"] > 0
+        assert estimate.record["prior_weight"] > 0
         assert "signals.torque_scale" not in [notice.code for notice in estimate.notices]
 
 
@@ -110,7 +110,7 @@ def test_friction_does_not_hide_a_delay(
 ) -> None:
     case, log = late_case(robot, effect, seed, delay, tmp_path)
     estimate = md.identify(case.log.file, log, consistent=False, friction=terms)
-    assert "delay" not in estimate.settings["preparation"]  # reported, not removed
+    assert "delay" not in estimate.record["preparation"]  # reported, not removed
     assert abs(reported_delay(estimate) - delay) <= most
     moved = md.prepare(case.log.file, log, delay=reported_delay(estimate))
     punctual = md.identify(case.log.file, moved, consistent=False, friction=terms)
@@ -131,7 +131,7 @@ def test_friction_does_not_look_like_a_delay(
 ) -> None:
     case, log = late_case(robot, effect, seed, 0.0, tmp_path)
     estimate = md.identify(case.log.file, log, consistent=False, friction=terms)
-    assert "delay" not in estimate.settings["preparation"]
+    assert "delay" not in estimate.record["preparation"]
     assert not [notice for notice in estimate.notices if "delay" in notice.code]
 
 

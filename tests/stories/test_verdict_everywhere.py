@@ -73,7 +73,7 @@ def test_identify_without_a_test_does_not_pass() -> None:
     assert not found["verdict"]["ok"]
     assert rules(found)["tested"] is False
     assert json.loads(Path("again/result.json").read_text())["verdict"] == found["verdict"]
-    assert "sketch" not in found["settings"]
+    assert "sketch" not in found["record"]
     assert run(*words).exit_code == 0  # nothing is required
     tested = run(*words, "--validate", "other.csv", "--require", "pass")
     assert tested.exit_code == 0, tested.output

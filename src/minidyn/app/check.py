@@ -344,7 +344,7 @@ def _sketch(
     if isinstance(fit, str | os.PathLike) and Path(fit).suffix.lower() == ".json":
         fit = load_estimate(fit)
     if isinstance(fit, Estimate):
-        return Sketch.from_json(fit.settings.get(SKETCH))
+        return Sketch.from_json(fit.record.get(SKETCH))
     data = sketched(
         in_robot_order(robot, as_recording(fit, robot, argument="fit", **engine)), robot.joint_names
     )

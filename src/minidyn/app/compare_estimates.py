@@ -261,7 +261,7 @@ def _each(beta: Array, whole: Array, own: Array) -> list[_Value]:
 
 def _described_alike(a: Estimate, b: Estimate) -> bool:
     """Whether both were held to one prior, or both to none."""
-    if a.settings.get("prior_kind") != b.settings.get("prior_kind"):
+    if a.record.get("prior_kind") != b.record.get("prior_kind"):
         return False
     one, two = (dict(zip(e.base.robot.parameter_names, e.base.robot.parameters)) for e in (a, b))
     same = [name for name in one if name in two]

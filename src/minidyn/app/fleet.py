@@ -247,23 +247,23 @@ def _model(
         "spread": fit.spread.tolist(),
         "anchors": [],
     }
-    settings = {
+    record = {
         "method": "wls",
         "samples": int(samples.sum()),
-        **choice.settings,
-        **found.settings,
+        **choice.record,
+        **found.record,
         **weight,
         SETTING: own,
     }
     described = replace(choice.robot.with_parameters(parameters), notices=())
-    settings |= solve.torque_scatter(data, low, described, sigma, len(beta), drifts=True)
+    record |= solve.torque_scatter(data, low, described, sigma, len(beta), drifts=True)
     numbers = beta, covariance, sigma, "wls", consistent, found.condition, int(samples.sum())
     return Estimate(
         described,
         base,
         *numbers,
         tuple(notices),
-        settings,
+        record,
         found.covariance if consistent else None,
     )
 

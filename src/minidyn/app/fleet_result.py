@@ -128,7 +128,7 @@ class Fleet:
         if robot not in self.robots:
             raise UnknownName("robot", robot, tuple(self.robots))
         number = list(self.robots).index(robot)
-        made = self.model.with_friction(np.array(self.model.settings[SETTING]["values"])[number])
+        made = self.model.with_friction(np.array(self.model.record[SETTING]["values"])[number])
         for part in self.robots[robot].deviations:
             if part.kind == "load":
                 text = (
@@ -250,7 +250,7 @@ def load_fleet(folder: str | os.PathLike[str]) -> Fleet:
                 f"format version {content.get('version')}, this minidyn reads {_VERSION}"
             )
         robots = [_robot_of(one, content["tests"], model.robot.n) for one in content["robots"]]
-        if len(robots) != len(model.settings[SETTING]["values"]):
+        if len(robots) != len(model.record[SETTING]["values"]):
             raise ValueError("its robots are not those of its model")
         return Fleet(
             model,

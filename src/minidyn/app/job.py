@@ -185,7 +185,7 @@ class Job:
     ) -> Recording | LazyRecording:
         where = self.lazy if lazy is None else lazy
         on_disk = sum(map(_size, log.files)) > self.large if where is None else where
-        fitted = {} if estimate is None else estimate.settings.get("preparation") or {}
+        fitted = {} if estimate is None else estimate.record.get("preparation") or {}
         wish = {"delay": fitted.get("delay"), **self.preparation} if self.preparation else {}
         if wish.get("delay") or wish.get("resample") or log.mapping.known_torque is not None:
             # torques are moved, and samples interpolated, in memory alone; further columns, too

@@ -231,7 +231,7 @@ def result_summary(
         "errors": {name: validation.to_json() for name, validation in validations.items()},
         "certificate": estimate.certificate.to_json(),
         "verdict": verdict.to_json(),
-        "settings": without_sketch(estimate.settings),
+        "record": without_sketch(estimate.record),
         "notices": notices_json([*estimate.notices, *left_out(validations)]),
     }
     return dict(plain_values(found, finite=True))

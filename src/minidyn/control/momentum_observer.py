@@ -95,7 +95,7 @@ class Identified(Protocol):
         """Standard deviation of each joint's residual (n,)."""
 
     @property
-    def settings(self) -> Mapping[str, Any]:
+    def record(self) -> Mapping[str, Any]:
         """How it was made."""
 
     @property
@@ -466,7 +466,7 @@ def residual_noise(estimate: Identified, K: Array) -> Array:
     torques were low-passed for the fit there was noise above the cut-off, too: σ √(K / 4f) for
     white noise.
     """
-    found = estimate.settings
+    found = estimate.record
     blocks = found.get("block_seconds")  # ten times the correlation time, at least twenty samples
     delay = 0.05 * float(blocks) if blocks else np.inf
     share = np.ones_like(K) if np.isinf(delay) else K * delay / (1.0 + K * delay)

@@ -367,5 +367,5 @@ def _with_chosen_friction(
     return (
         chosen.robot.with_parameters(values),
         told,
-        tuple(chosen.settings.get("friction_tried", ())),
+        tuple(chosen.record.get("friction_tried", ())),
     )

@@ -64,7 +64,7 @@ _SAVED = [
     "method",
     "consistent",
 ]
-_SAVED += ["condition", "samples", "notices", "settings"]
+_SAVED += ["condition", "samples", "notices", "record"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,7 @@ class Estimate(Identified):
         condition: Condition number of the scaled problem.
         samples: Number of samples used.
         notices: What a reader should know.
-        settings: What was asked and chosen, for records: texts, numbers, lists and dicts alone.
+        record: What was asked and chosen, for records: texts, numbers, lists and dicts alone.
         data_covariance: (b, b) as the data alone give it, without prior and consistency; None:
             `covariance`.
         log_covariance: Part of `covariance` (b, b) that is this log's own; errors of the prior and
@@ -99,7 +99,7 @@ class Estimate(Identified):
     condition: float
     samples: int
     notices: tuple[Notice, ...] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    record: Mapping[str, Any] = field(default_factory=dict)
     data_covariance: Array | None = None
     log_covariance: Array | None = None
 
@@ -109,7 +109,7 @@ class Estimate(Identified):
         for name in ("covariance", "data_covariance", "log_covariance"):
             if (values := getattr(self, name)) is not None:
                 object.__setattr__(self, name, frozen(symmetric(values)))
-        object.__setattr__(self, "settings", plain_values(self.settings))
+        object.__setattr__(self, "record", plain_values(self.record))
 
     __setstate__ = read_only_again
 
@@ -129,7 +129,7 @@ class Estimate(Identified):
 
         Empty for other methods.
         """
-        return tuple(BodyConstants(**entry) for entry in self.settings.get("bodies", ()))
+        return tuple(BodyConstants(**entry) for entry in self.record.get("bodies", ()))
 
     @property
     def parameters(self) -> Array:
@@ -188,7 +188,7 @@ class Estimate(Identified):
 
         None: stiff ones.
         """
-        return Flexibility.of(self.robot, self.settings) if FLEXIBILITY in self.settings else None
+        return Flexibility.of(self.robot, self.record) if FLEXIBILITY in self.record else None
 
     @cached_property
     def prior_values(self) -> Array:
@@ -207,7 +207,7 @@ class Estimate(Identified):
         The misfit is in noise variances, summed over blocks; the least chose the weight. None where
         there was no prior or no weight to choose.
         """
-        curve = self.settings.get("prior_curve")
+        curve = self.record.get("prior_curve")
         return None if curve is None else np.array(curve, dtype=float)
 
     @cached_property
@@ -252,11 +252,11 @@ class Estimate(Identified):
             MinidynError: The fit knew low-passed torques alone, not by how much single samples
                 scatter.
         """
-        logs = FrictionOfLogs.of(self.settings)
+        logs = FrictionOfLogs.of(self.record)
         covariance = (
             self.covariance if logs is None else self.covariance + logs.covariance(self.base)
         )
-        scatter = self.settings.get(SCATTER, {}).get("low_passed" if low_passed else "measured")
+        scatter = self.record.get(SCATTER, {}).get("low_passed" if low_passed else "measured")
         if scatter is None and self._cutoff and not low_passed:
             raise MinidynError(
                 "predict_std: this estimate was fitted to low-passed torques and does not say how "
@@ -315,7 +315,7 @@ class Estimate(Identified):
     @property
     def _cutoff(self) -> float:
         """Of the low-pass that the fitted torques passed, Hz; 0: none."""
-        return float((self.settings.get("preparation") or {}).get("cutoff") or 0.0)
+        return float((self.record.get("preparation") or {}).get("cutoff") or 0.0)
 
     def _seen(self, recording: AnyRecording, low_passed: bool) -> Estimate:
         """Return the estimate as torques show it that passed the low-pass of a recording's
@@ -329,7 +329,7 @@ class Estimate(Identified):
 
         Needs `friction_per="log"` and logs with telemetry "temperature" that differ.
         """
-        logs = FrictionOfLogs.of(self.settings)
+        logs = FrictionOfLogs.of(self.record)
         if logs is None or np.isnan(logs.temperature):
             raise MinidynError(
                 "at_temperature: friction was not fitted over temperatures: "
@@ -338,10 +338,10 @@ class Estimate(Identified):
         return self.with_friction(logs.at(self.parameters, self.base, temperature))
 
     def with_friction(self, values: Array) -> Estimate:
-        """Return the estimate with the friction of one log, as `settings["friction_logs"]` has it,
+        """Return the estimate with the friction of one log, as `record["friction_logs"]` has it,
         for the mean.
         """
-        logs = cast(FrictionOfLogs, FrictionOfLogs.of(self.settings))
+        logs = cast(FrictionOfLogs, FrictionOfLogs.of(self.record))
         beta, phi = logs.parameters(self.base, self.parameters, values)
         return replace(self, robot=self.robot.with_parameters(phi), beta=beta)
 

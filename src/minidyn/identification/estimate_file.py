@@ -48,8 +48,11 @@ NO_COVARIANCE = warning(
     "predicted torques are not affected; identify again for the deviations.",
 )
 
-VERSION = 4
-"""Of the files that `Estimate.save` writes; 2 held notices as texts, 3 no known torque."""
+VERSION = 5
+"""Of the files that `Estimate.save` writes.
+
+2 held notices as texts, 3 no known torque, 4 the record under the name "settings".
+"""
 
 
 @dataclass(frozen=True)
@@ -227,7 +230,7 @@ def read_saved(make: Callable[..., _Made], source: Path, known_torque: KnownTorq
             float(content["condition"]),
             int(content["samples"]),
             (*(Notice.from_json(one) for one in content["notices"]), *repaired),
-            content["settings"],
+            content["record" if content["version"] > 4 else "settings"],
             *parts,
             known_torque=None
             if known is None

@@ -53,7 +53,7 @@ ENCODERS = ("motor", "link")
 """Sides of a joint's spring on which its position may be measured."""
 
 SETTING = "flexibility"
-"""Of an estimate's settings: encoder, compliance and std of each joint, and what they bring."""
+"""Of an estimate's record: encoder, compliance and std of each joint, and what they bring."""
 
 _SURE = 2.0  # standard deviations from zero: less is not shown
 _ROUNDS = 4  # of links that give way under the torque of links that give way
@@ -113,9 +113,9 @@ class Flexibility:
     std: Array
 
     @classmethod
-    def of(cls, robot: Robot, settings: Mapping[str, Any]) -> Flexibility | None:
-        """Return what an estimate's settings say; None: its joints are stiff."""
-        known = settings.get(SETTING)
+    def of(cls, robot: Robot, record: Mapping[str, Any]) -> Flexibility | None:
+        """Return what an estimate's record says; None: its joints are stiff."""
+        known = record.get(SETTING)
         if known is None:
             return None
         return cls(robot, known["encoder"], np.array(known["compliance"]), np.array(known["std"]))
@@ -427,8 +427,8 @@ class Bending:
         return replace(
             found,
             covariance=self.widened(found.covariance),
-            settings={
-                **found.settings,
+            record={
+                **found.record,
                 SETTING: {**values, "gain": self._gain, "fits": self._repeats},
             },
             notices=(*found.notices, *self.notices),

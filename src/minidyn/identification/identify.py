@@ -335,15 +335,15 @@ def identify(
     notices += [*more, *about_robot_file(robot.notices), *choice.notices, *doubts, *found.notices]
     notices += [*fit.late, *excitation_notices(fitted, choice.base, found, shown)]
     notices += differing(fitted, choice.base, shown, found) if len(data.starts) > 1 else []
-    settings: dict[str, Any] = {"method": method, "samples": len(data)}
+    record: dict[str, Any] = {"method": method, "samples": len(data)}
     if preparation := without_sketch(data.info):
-        settings["preparation"] = preparation  # validation prepares raw recordings alike
-    settings |= {} if (sketch := sketch_of(data)) is None else {SKETCH: sketch.to_json()}
-    settings |= {**choice.settings, **found.settings, **weight}
+        record["preparation"] = preparation  # validation prepares raw recordings alike
+    record |= {} if (sketch := sketch_of(data)) is None else {SKETCH: sketch.to_json()}
+    record |= {**choice.record, **found.record, **weight}
     known = prior_parameters(choice.robot, prior, (robot, model))
     notices += [*scale_notices(choice.robot, data, known), *bounds]
     notices += joint_scale_notices(fitted, choice.base, shown, found)
-    settings |= found.settings_of(beta, consistent) if isinstance(found, LogsSolution) else {}
+    record |= found.record_of(beta, consistent) if isinstance(found, LogsSolution) else {}
     if consistent and not any(notice.code == CAUSE.code for notice in notices):
         notices += mass_notices(choice.robot, data, known, parameters)
     sigma = found.sigma if found.left is None else np.maximum(found.sigma, found.left(beta))
@@ -352,14 +352,12 @@ def identify(
         choice.robot.with_measured_torques(None).with_parameters(parameters), notices=()
     )
     held_out = foretold(found, beta, covariance)
-    settings |= torque_scatter(
-        data, low, whole, sigma, len(beta), friction_per is not None, held_out
-    )
+    record |= torque_scatter(data, low, whole, sigma, len(beta), friction_per is not None, held_out)
     sigma = np.where(measured, sigma, np.inf)
     numbers = beta, covariance, sigma, method, consistent, found.condition, len(data)
     parts = found.covariance if consistent else None, of_log
     every = observing(choice.base, None)
-    return Estimate(whole, every, *numbers, tuple(notices), settings, *parts, known_torque=own)
+    return Estimate(whole, every, *numbers, tuple(notices), record, *parts, known_torque=own)
 
 
 class _Fit(NamedTuple):
@@ -380,7 +378,7 @@ class _Model(NamedTuple):
     covariance: Array  # of beta
     of_log: Array  # the part of it that another log does not share
     notices: list[Notice]
-    settings: dict[str, Any]
+    record: dict[str, Any]
 
 
 def check_options(
@@ -544,7 +542,7 @@ def identify_poses(
     fitted = replace(model.with_parameters(_own(base, found.beta, model)), notices=())
     fitted = fitted.with_measured_torques(None)
     base = observing(base, None)
-    settings = {"method": method.name, "model": "gravity", "samples": len(poses), **found.settings}
+    record = {"method": method.name, "model": "gravity", "samples": len(poses), **found.record}
     numbers = found.beta, found.covariance, found.sigma
     return Estimate(
         fitted,
@@ -555,7 +553,7 @@ def identify_poses(
         found.condition,
         len(poses),
         tuple(notices),
-        settings,
+        record,
     )
 
 

@@ -294,7 +294,7 @@ class Online:
                 robot, base, R, z, prior=robot.parameters, rss=rest, covariance=covariance
             )
             beta, phi, covariance = made.beta, made.phi, np.asarray(made.covariance)
-        settings = {**self.model.settings, "online_samples": self.samples}
+        record = {**self.model.record, "online_samples": self.samples}
         return replace(
             self.model,
             robot=robot.with_parameters(phi),
@@ -304,7 +304,7 @@ class Online:
             log_covariance=None,
             consistent=consistent,
             notices=(),
-            settings=settings,
+            record=record,
         )
 
     def load(self, link: str | None = None, *, since: int | None = None) -> Payload:
@@ -445,7 +445,7 @@ def online(
         known = replace(
             model,
             sigma=gain_vector("sigma", sigma, model.robot.n),
-            settings={"block_seconds": 10 * period},
+            record={"block_seconds": 10 * period},
         )
     K, length = gain_vector("gain", gain, known.robot.n), positive("period", period)
     fading = np.inf if memory is None else positive("memory", memory)
@@ -469,9 +469,9 @@ def _from_robot(
     typical = {kind: np.median(np.abs(beta[[k == kind for k in kinds]])) for kind in set(kinds)}
     spread = share * np.maximum(np.abs(beta), [max(float(typical[kind]), 1e-3) for kind in kinds])
     noise = gain_vector("sigma", sigma, robot.n)
-    settings = {"block_seconds": 10 * period}
+    record = {"block_seconds": 10 * period}
     return Estimate(
-        robot, base, beta, np.diag(spread**2), noise, "prior", False, 1.0, 0, (), settings
+        robot, base, beta, np.diag(spread**2), noise, "prior", False, 1.0, 0, (), record
     )
 
 
@@ -499,5 +499,5 @@ def noise_of(model: Estimate, period: float) -> Array:
     Noise, grown by the samples that repeat each other. Noise with correlation time θ has the
     density σ² θ: rows every T seconds, lagged or not, count as θ / T repeats.
     """
-    blocks = float(model.settings.get("block_seconds") or 0.0)  # ten times the correlation time
+    blocks = float(model.record.get("block_seconds") or 0.0)  # ten times the correlation time
     return np.asarray(np.maximum(model.sigma, 1e-12) * np.sqrt(max(1.0, 0.1 * blocks / period)))

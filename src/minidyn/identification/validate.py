@@ -293,7 +293,7 @@ def validate(
         UnknownName: It is of another robot's joints.
     """
     estimate = as_estimate(estimate, "validate")
-    robot, preparation = estimate.robot, estimate.settings.get("preparation")
+    robot, preparation = estimate.robot, estimate.record.get("preparation")
     log = as_recording(recording, robot, executor=executor, on_error=on_error)
     log = (
         log if estimate.known_torque is None else log.load()
@@ -348,7 +348,7 @@ def validate(
         if not has_torque
     }
     others = filtered.overall, prior.overall, noise.overall
-    overlap, same = overlap_of(Sketch.from_json(estimate.settings.get(SKETCH)), data, log)
+    overlap, same = overlap_of(Sketch.from_json(estimate.record.get(SKETCH)), data, log)
     notices += (*fitted_notices(overlap), *same, *_friction_notices(estimate, models, runs))
     shown = (
         None if described is None else before,
@@ -442,7 +442,7 @@ def _models(estimate: Estimate, runs: Sequence[AnyRecording]) -> list[Estimate]:
 
     With the friction of its own log where that was fitted, else with the mean.
     """
-    known = FrictionOfLogs.of(estimate.settings) if SETTING in estimate.settings else None
+    known = FrictionOfLogs.of(estimate.record) if SETTING in estimate.record else None
     if known is None:
         return [estimate] * len(runs)
     models = []
@@ -462,15 +462,15 @@ def _friction_notices(
     estimate: Estimate, models: Sequence[Estimate], runs: Sequence[AnyRecording]
 ) -> tuple[Notice, ...]:
     """Return a notice that says whose friction was used, where each fitted log has its own."""
-    if SETTING not in estimate.settings:
+    if SETTING not in estimate.record:
         return ()
-    known = FrictionOfLogs.of(estimate.settings)
+    known = FrictionOfLogs.of(estimate.record)
     logs = [None if known is None else known.log_of(run) for run in runs]
     new, warm = (
         logs.count(None),
         sum(log is None and model is not estimate for log, model in zip(logs, models)),
     )
-    count = len(estimate.settings[SETTING]["values"])
+    count = len(estimate.record[SETTING]["values"])
     mean = f"the mean of the {count} fitted logs" + (
         ", at the temperature of the log" if warm else ""
     )

@@ -59,7 +59,7 @@ Forces, N, then moments, N m, in the sensor's own axes.
 """
 
 SKETCH = "sketch"
-"""Where `info` of a recording, and the settings of an estimate, have the sketch of the samples as
+"""Where `info` of a recording, and the record of an estimate, have the sketch of the samples as
 they were logged.
 """
 

@@ -92,7 +92,7 @@ def flexibility_section(facts: Facts) -> Section | None:
             bent.robot.joint_names, bent.stiffness, bent.stiffness_std, bent.units, shares
         )
     ]
-    gain = float(facts.estimate.settings["flexibility"]["gain"])
+    gain = float(facts.estimate.record["flexibility"]["gain"])
     lead = (
         f"Joints are springs between drives and links; encoders sit on the {bent.encoder}'s side. "
         f"Squares of residuals in held-out stretches of time are {percent(gain)} fewer than those "

@@ -316,7 +316,7 @@ def certificate_section(facts: Facts) -> Section | None:
     if not certificate.consistent:
         reasons = (tag("li", visible(reason)) for reason in certificate.reasons())
         content.append(tag("ul", *reasons, class_="notices error"))
-    cost = facts.estimate.settings.get("misfit_increase")
+    cost = facts.estimate.record.get("misfit_increase")
     if isinstance(cost, int | float):
         words = (
             f"Physical consistency raised the misfit by {number(float(cost), 2)} noise variances, "

@@ -280,7 +280,7 @@ def record_section(facts: Facts) -> Section:
 def settings_rows(
     estimate: Estimate, motion: Mapping[str, object] | None = None
 ) -> list[tuple[str, str]]:
-    """Return (what, value) of an estimate's robot, settings and preparation, in words.
+    """Return (what, value) of an estimate's robot, record and preparation, in words.
 
     Where it does not say how its log was prepared, that of the motion counts.
     """
@@ -295,11 +295,9 @@ def settings_rows(
         "samples": count(estimate.samples),
     }
     rows |= {
-        _WORDS.get(name, name): value
-        for name, value in estimate.settings.items()
-        if name not in _OWN
+        _WORDS.get(name, name): value for name, value in estimate.record.items() if name not in _OWN
     }
-    prepared = estimate.settings.get("preparation") or motion
+    prepared = estimate.record.get("preparation") or motion
     if isinstance(prepared, Mapping):
         rows |= {
             _WORDS.get(name, f"prepared, {name}"): value

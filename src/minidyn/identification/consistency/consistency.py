@@ -431,25 +431,25 @@ def consistent_model(
     prior_kind: str = "entropic",
     chosen: Mapping[str, Any] | None = None,
 ) -> tuple[ConsistentFit, list[Notice], dict[str, Any]]:
-    """Return the consistent model nearest to data and prior, notices and settings.
+    """Return the consistent model nearest to data and prior, notices and record.
 
     The prior (p,) is NaN where it is unknown; without one, bodies are drawn from the geometry where
     data are silent. Settings that were chosen for nearly the same data say the prior's weight.
     """
     seen = typical_sizes(recording)
-    weight, settings, start, shares = 0.0, dict[str, Any](), None, None
+    weight, record, start, shares = 0.0, dict[str, Any](), None, None
     more: tuple[Notice, ...] = ()
     if known is not None:
         noise = repeated_variance(folds := found.folds())
         trust = trusted(
             robot, base, found.R / math.sqrt(noise), found.z / math.sqrt(noise), known, seen
         )
-        shares, more, settings = (
+        shares, more, record = (
             trust.shares,
             trust.notices,
             {"prior_kind": prior_kind, "prior_weight": 0.0},
         )
-        settings["prior_shares"] = shares.tolist()
+        record["prior_shares"] = shares.tolist()
         use, weight, curve = not trust.doubted, noise * trust.weight, np.zeros((0, 2))
         if chosen is not None and "prior_curve" in chosen:
             use, weight, curve = True, chosen["prior_weight"], np.array(chosen["prior_curve"])
@@ -478,8 +478,8 @@ def consistent_model(
             use = trust.weight == 0 or bool(np.all(gains.sum(axis=1) >= least))
         if use:
             known = trust.known
-            settings |= {"prior_weight": weight}
-            settings |= {"prior_curve": curve.tolist()} if len(curve) else {}
+            record |= {"prior_weight": weight}
+            record |= {"prior_curve": curve.tolist()} if len(curve) else {}
         else:
             known, weight, start, shares, more = None, 0.0, None, None, trust.left_out
     options: dict[str, Any] = {
@@ -504,12 +504,12 @@ def consistent_model(
                 "beside": make_consistent(robot, base, found.R, found.z, **bare),
             }
     result = make_consistent(robot, base, found.R, found.z, prior=known, **options)
-    settings |= {"prior_part": result.part} if weight > 0 else {}
+    record |= {"prior_part": result.part} if weight > 0 else {}
     notices = [*more, *result.notices]
     if names := describe_open(found.R, base):
-        settings["open"] = names
+        record["open"] = names
         text = f"the recording does not determine all base parameters: combinations of {names} "
         text += "stay open and follow the prior; their standard deviation is infinite"
         notices.append(OPEN(text, names=names))
-    settings["misfit_increase"] = result.increase
-    return result, notices, settings
+    record["misfit_increase"] = result.increase
+    return result, notices, record

@@ -298,7 +298,7 @@ def _eliminated(
         consistent=False,
         method="wls",
         notices=(*estimate.notices, *notices, *([notice] if steps else [])),
-        settings={**estimate.settings, "removed": [step.name for step in steps]},
+        record={**estimate.record, "removed": [step.name for step in steps]},
     )
     left = tuple(names[k] for k in kept)
     return Essential(reduced_estimate, tuple(steps), left, fit_error, validation_error, stopped)

@@ -318,8 +318,8 @@ def acceleration_free(
     found = fit_system(
         base, partial(_pieces, form, robot, base, recording, cutoff), options.allow_open
     )
-    settings = {"filter_cutoff": cutoff, "rows": found.rows * len(found.sigma)}
-    made = found.solution((), settings, options, len(recording))
+    record = {"filter_cutoff": cutoff, "rows": found.rows * len(found.sigma)}
+    made = found.solution((), record, options, len(recording))
     return replace(made, sigma=_torque_noise(robot, base, recording, found.beta))
 
 

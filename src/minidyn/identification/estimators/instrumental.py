@@ -109,7 +109,7 @@ def instrumental(
             "only"
         )
         told = SMALL_BIAS(text, p_value=test.p_value, shift=shift)
-    settings = {
+    record = {
         "instruments": states.origin,
         "passes": passes,
         "exogeneity": {
@@ -122,7 +122,7 @@ def instrumental(
             "largest_shift": float(np.abs(moved).max(initial=0.0)),
         },
     }
-    return found.solution((told, *notices), settings, options, len(whole))
+    return found.solution((told, *notices), record, options, len(whole))
 
 
 def _smoothed(recording: Recording) -> States:

@@ -268,9 +268,9 @@ def least_squares(
         *found.triangles.weighted(scale),
         cache(partial(solve.folds_of, found.triangles, scale)),
     )
-    condition, settings = solve.condition_of(found.R), {"block_seconds": seconds}
+    condition, record = solve.condition_of(found.R), {"block_seconds": seconds}
     numbers = found.beta, covariance, found.sigma, condition
-    made = Solution(*numbers, *quadratic, settings=settings, left=found.noise_of)
+    made = Solution(*numbers, *quadratic, record=record, left=found.noise_of)
     return replace(made, stretches=found.triangles.stretches)
 
 
@@ -308,7 +308,7 @@ def foretold(found: Solution, beta: Array, covariance: Array) -> Array:
     folds, parts, root = (
         found.folds(),
         found.stretches,
-        np.sqrt(float(found.settings.get("model_error", 1.0))),
+        np.sqrt(float(found.record.get("model_error", 1.0))),
     )
     noise = found.sigma**2 if found.left is None else found.left(beta) ** 2
     if len(parts) < 2 or len(folds) != len(parts) or len(parts[0].factors) != len(noise):
@@ -359,8 +359,8 @@ def parallel(robot: Robot, base: BaseMap, recording: AnyRecording, options: Opti
         return steady_regressor(robot, base, q, dq, ddq, run.telemetry.get(STATES)), tau
 
     found = fit_system(base, partial(filtered_pieces, whole, columns, cutoff), options.allow_open)
-    settings = {"parallel_cutoff": cutoff, "rows": found.rows * robot.n}
-    return found.solution((), settings, options, len(whole))
+    record = {"parallel_cutoff": cutoff, "rows": found.rows * robot.n}
+    return found.solution((), record, options, len(whole))
 
 
 def filtered_pieces(recording: Recording, columns: Columns, cutoff: float) -> Iterator[Piece]:

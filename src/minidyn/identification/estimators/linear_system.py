@@ -37,13 +37,13 @@ class SystemFit(Solution):
     rows: int  # rows of each kind
 
     def solution(
-        self, notices: Sequence[Notice], settings: Mapping[str, Any], options: Options, samples: int
+        self, notices: Sequence[Notice], record: Mapping[str, Any], options: Options, samples: int
     ) -> Solution:
         """Hand the fit to so many samples over as every estimator does, with what it has to say."""
         if options.progress is not None:
             options.progress(samples)
         return replace(
-            self, notices=tuple(notices), settings={"block_seconds": self.seconds, **settings}
+            self, notices=tuple(notices), record={"block_seconds": self.seconds, **record}
         )
 
 

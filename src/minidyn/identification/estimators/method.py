@@ -61,7 +61,7 @@ class Solution:
         [], list[Fold]
     ]  # makes the same forms for stretches of time, to choose the weight of a prior
     notices: tuple[Notice, ...] = ()  # what a reader should know
-    settings: Mapping[str, Any] = field(default_factory=dict)  # what was chosen, for records
+    record: Mapping[str, Any] = field(default_factory=dict)  # what was chosen, for records
     # from base parameters (b,) to the standard deviation of each joint's residual with them (n,);
     # None: not known
     left: Callable[[Array], Array] | None = None

@@ -142,13 +142,13 @@ def identify_one_joint(
     base = equations.base
     regrouped = np.nan_to_num(robot.parameters[list(robot.layout.indices(base.regrouped))])
     fitted = replace(robot.with_parameters(base.lift(found.beta, regrouped)), notices=())
-    settings: dict[str, Any] = {"method": NAME, **found.settings}
+    record: dict[str, Any] = {"method": NAME, **found.record}
     if (sketch := sketch_of(data)) is not None:
-        settings[SKETCH] = sketch.to_json()
-    settings |= solve.torque_scatter(data, fitted, fitted, found.sigma, len(found.beta))
+        record[SKETCH] = sketch.to_json()
+    record |= solve.torque_scatter(data, fitted, fitted, found.sigma, len(found.beta))
     values = found.beta, found.covariance, found.sigma, NAME, False, found.condition, len(data)
     notices = (*data.notices, *_no_sample_over(found))
-    return Estimate(fitted, base, *values, notices, settings)
+    return Estimate(fitted, base, *values, notices, record)
 
 
 def one_joint(robot: Robot, base: BaseMap, recording: AnyRecording, options: Options) -> Solution:
@@ -173,7 +173,7 @@ def one_joint(robot: Robot, base: BaseMap, recording: AnyRecording, options: Opt
         R @ beta,
         float(np.sum(triangles.squares(beta) / scale**2)),
         partial(solve.folds_of, triangles, scale),
-        settings=found.settings,
+        record=found.record,
         notices=_no_sample_over(found),
     )
 
@@ -297,7 +297,7 @@ class _Chain:
     sigma: Array
     memory: float  # samples that repeat each other
     condition: float
-    settings: dict[str, Any]
+    record: dict[str, Any]
 
     def moved(self, errors: Array, length: int = 0) -> Array:
         """What errors of the torques (T, n) do to the constants.
@@ -408,8 +408,8 @@ def _chain(equations: Equations, data: Recording) -> _Chain:
         replace(body, std={name: float(std[base.names.index(name)]) for name in body.values})
         for body in bodies
     ]
-    settings = {"runs": len(runs), "bodies": [asdict(body) for body in reversed(bodies)]}
-    return replace(found, covariance=covariance, memory=memory, settings=settings)
+    record = {"runs": len(runs), "bodies": [asdict(body) for body in reversed(bodies)]}
+    return replace(found, covariance=covariance, memory=memory, record=record)
 
 
 def _no_sample_over(found: _Chain) -> tuple[Notice, ...]:

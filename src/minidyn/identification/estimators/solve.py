@@ -189,7 +189,7 @@ def with_model_error(found: Solution, lacks: tuple[Array, Array] | None = None) 
     if lacks is not None and known:
         left = np.sqrt(lacks[1])
         covariance = covariance * np.outer(left, left) + np.outer(lacks[0], lacks[0])
-    return replace(found, covariance=covariance, settings={**found.settings, "model_error": factor})
+    return replace(found, covariance=covariance, record={**found.record, "model_error": factor})
 
 
 def noise_torque(robot: Robot, recording: AnyRecording, q: Array, parameters: Array) -> Array:

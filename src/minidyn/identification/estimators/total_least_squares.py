@@ -97,8 +97,8 @@ def total_least_squares(
                     "least squares, which was kept"
                 )
                 notices = (TOO_NOISY(text, states=smooth.origin),)
-    settings = {"state_cutoff": smooth.cutoff, "column_error_share": share}
-    return found.solution(notices, settings, options, len(whole))
+    record = {"state_cutoff": smooth.cutoff, "column_error_share": share}
+    return found.solution(notices, record, options, len(whole))
 
 
 def smallest_ratio(T: Array, L: Array) -> tuple[Array, float]:

@@ -116,7 +116,7 @@ class FrictionChoice:
     columns: RigidColumns | None = (
         None  # along samples of the recording; None where none were needed
     )
-    settings: Mapping[str, Any] = field(default_factory=dict)  # what was tried, for records
+    record: Mapping[str, Any] = field(default_factory=dict)  # what was tried, for records
     notices: tuple[Notice, ...] = ()  # what a reader should know
     lacks: tuple[Array, Array] | None = (
         None  # what presliding changes that data show and nobody asked for: `lacking`
@@ -162,7 +162,7 @@ class FrictionChoice:
         found = with_model_error(found, self.lacks)
         if self.columns is None:
             return found
-        chosen = "sign_width" in self.settings
+        chosen = "sign_width" in self.record
         smear_at = (
             float(cutoff) if isinstance(cutoff, int | float) and (chosen or not filtered) else None
         )
@@ -359,7 +359,7 @@ def choose_friction(
     found = completed()
     tried = [
         one
-        for one in found.settings.get("friction_tried", ())
+        for one in found.record.get("friction_tried", ())
         if one["taken"] and one["gain"] > _HIDE
     ]
     if any(one["added"][0] in ALIASES["ripple"] for one in tried):
@@ -402,7 +402,7 @@ def choose_friction(
     base = replace(base, robot=chosen) if same else fitted_base(chosen)
     lacks = lacking(found, base) if found.richer is not None else None
     choice = FrictionChoice(
-        chosen, base, parameters, columns, found.settings, found.notices, lacks, found.warming
+        chosen, base, parameters, columns, found.record, found.notices, lacks, found.warming
     )
     return seen(choice, 0.0) if filtered else choice
 

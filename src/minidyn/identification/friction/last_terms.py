@@ -128,7 +128,7 @@ def with_breakaway(
         travels, _ = best([(np.where(asked, travel, np.nan), sharp) for travel in _DECAYS])
     for finer in _FINER:
         if (
-            "sign_width" in found.settings
+            "sign_width" in found.record
         ):  # what a width had to explain without breakaway is less, or more
             travels, sharp = best(
                 [(travels, sharp / finer), (travels, sharp), (travels, finer * sharp)]
@@ -149,14 +149,14 @@ def with_breakaway(
     after = wider.judge(option, sigma)
     tried = Tried.of(["breakaway"], option, after, before, sigma)
     taken = named or tried.is_worth()
-    settings = dict(found.settings)
-    if "friction_tried" in settings:
-        settings["friction_tried"] = [*settings["friction_tried"], tried.record(model.terms, taken)]
+    record = dict(found.record)
+    if "friction_tried" in record:
+        record["friction_tried"] = [*record["friction_tried"], tried.record(model.terms, taken)]
     if not taken:
-        return replace(found, settings=settings)
-    settings |= {"friction": list(option.terms), "friction_error": after.relative_error}
-    settings |= {"sign_width": sharp.tolist()} if "sign_width" in settings else {}
-    settings["breakaway_travel"] = [None if np.isnan(size) else size for size in travels.tolist()]
+        return replace(found, record=record)
+    record |= {"friction": list(option.terms), "friction_error": after.relative_error}
+    record |= {"sign_width": sharp.tolist()} if "sign_width" in record else {}
+    record["breakaway_travel"] = [None if np.isnan(size) else size for size in travels.tolist()]
     names = {
         robot.joints[joint].name: float(travels[joint])
         for joint in np.flatnonzero(~np.isnan(travels))
@@ -169,7 +169,7 @@ def with_breakaway(
     )
     notice = DECAYS(text, travels=names, before=before.relative_error, after=after.relative_error)
     last = wider, option, wider.noise(option)
-    more: dict[str, Any] = {"last": last, "settings": settings, "notices": (*found.notices, notice)}
+    more: dict[str, Any] = {"last": last, "record": record, "notices": (*found.notices, notice)}
     return replace(found, terms=option.terms, decays=travels, sign_width=sharp, **more)
 
 
@@ -207,12 +207,12 @@ def with_warming(found: Found) -> Found:
     time, after = min(judged.items(), key=lambda one: float(np.mean(one[1].deviance(sigma))))
     tried = Tried.of(["warming"], option, after, before, sigma)
     entries = [
-        *found.settings.get("friction_tried", ()),
+        *found.record.get("friction_tried", ()),
         tried.record(model.terms, tried.is_worth()),
     ]
-    settings = {**found.settings, "friction_tried": entries}
+    record = {**found.record, "friction_tried": entries}
     if not tried.is_worth():
-        return replace(found, settings=settings)
+        return replace(found, record=record)
     share = float(dict(zip(*tables[time].fit(option, sigma)))[key])
     text = (
         f"friction fell while the log was recorded: at first it was {100 * share:.2g} % larger "
@@ -223,10 +223,10 @@ def with_warming(found: Found) -> Found:
     notice = WARMED(
         text, share=share, time=time, before=before.relative_error, after=after.relative_error
     )
-    settings |= {"warming": {"share": share, "time": time}, "friction_error": after.relative_error}
+    record |= {"warming": {"share": share, "time": time}, "friction_error": after.relative_error}
     off = share * more(time)
     found = along(found, replace(motion, tau=motion.tau - off))
-    return replace(found, settings=settings, notices=(*found.notices, notice), warming=off)
+    return replace(found, record=record, notices=(*found.notices, notice), warming=off)
 
 
 def without_warming(recording: Recording, t: Array, off: Array) -> Recording:
@@ -252,7 +252,7 @@ def with_ripple(
     speeds at which a fit hardly sees them are not guessed.
     """
     table, model, sigma = found.last
-    robot, tried = found.columns.bare, list(found.settings.get("friction_tried", ()))
+    robot, tried = found.columns.bare, list(found.record.get("friction_tried", ()))
     first = before = table.judge(model, sigma)
     waves = Waves()
     kinds = [ALIASES[f"ripple{harmonic}"] for harmonic in HARMONICS]
@@ -277,16 +277,16 @@ def with_ripple(
         tried.append(one.record(model.terms, taken))
         if taken:
             table, model, before, waves = made, option, after, waves | more
-    settings = (
-        {**found.settings, "friction_tried": tried}
-        if "friction_tried" in found.settings
-        else found.settings
+    record = (
+        {**found.record, "friction_tried": tried}
+        if "friction_tried" in found.record
+        else found.record
     )
     if not waves:
-        return replace(found, settings=settings)
+        return replace(found, record=record)
     orders = np.where(np.any(list(waves.values()), axis=0), orders, 0.0)
-    settings = {**settings, "friction": list(model.terms), "friction_error": before.relative_error}
-    settings["ripple_order"] = [order or None for order in orders.tolist()]
+    record = {**record, "friction": list(model.terms), "friction_error": before.relative_error}
+    record["ripple_order"] = [order or None for order in orders.tolist()]
     names = {robot.joints[joint].name: float(orders[joint]) for joint in np.flatnonzero(orders)}
     text = (
         f"friction: the torques show ripple of gears, waves in a turn: "
@@ -298,7 +298,7 @@ def with_ripple(
     last = table, model, table.noise(model)
     more_of: dict[str, Any] = {
         "last": last,
-        "settings": settings,
+        "record": record,
         "notices": (*found.notices, notice),
     }
     return replace(found, terms=model.terms, orders=orders, waves=waves, **more_of)

@@ -41,7 +41,7 @@ from minidyn.recording.recording import Recording
 PER = ("log",)
 """What friction may be for each of."""
 SETTING = "friction_logs"
-"""Where an estimate's settings have the friction of each log."""
+"""Where an estimate's record has the friction of each log."""
 
 TEMPERATURE = "temperature"
 """Telemetry by which friction may vary, °C."""
@@ -99,7 +99,7 @@ class LogsSolution(Solution):
     offsets: Array  # of the logs' temperatures from it, K; zeros without a line (L,)
     slope: Array  # of friction over the temperature (m,)
 
-    def settings_of(self, beta: Array, consistent: bool) -> dict[str, Any]:
+    def record_of(self, beta: Array, consistent: bool) -> dict[str, Any]:
         """Return the friction of each log where all logs have the shared parameters of beta (b,),
         for records.
         """
@@ -183,7 +183,7 @@ def solve_per_log(
         rest + sum(part.rest for part in parts),
         partial(_folds, split, parts, spread, offsets),
         tuple(dict.fromkeys(notice for part in parts for notice in part.notices)),
-        parts[0].settings,
+        parts[0].record,
         split=split,
         logs=tuple(parts),
         spread=spread,
@@ -297,7 +297,7 @@ def _anchors(log: AnyRecording) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class FrictionOfLogs:
-    """The friction of each fitted log, as an estimate's settings have it."""
+    """The friction of each fitted log, as an estimate's record has it."""
 
     names: tuple[str, ...]  # of base parameters (m,)
     values: Array  # (L, m)
@@ -307,9 +307,9 @@ class FrictionOfLogs:
     slope: Array | float = 0.0  # of friction over it (m,)
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> FrictionOfLogs | None:
-        """Return it from the settings of an estimate; None where all logs have one friction."""
-        if (known := settings.get(SETTING)) is None:
+    def of(cls, record: Mapping[str, Any]) -> FrictionOfLogs | None:
+        """Return it from the record of an estimate; None where all logs have one friction."""
+        if (known := record.get(SETTING)) is None:
             return None
         anchors = tuple(
             (np.array(t, dtype=float), np.array(q, dtype=float)) for t, q in known["anchors"]

@@ -79,7 +79,7 @@ class Found:
     parameters: Array | None
     columns: RigidColumns  # those of links and rotors
     last: Judgeable  # what was found
-    settings: dict[str, Any]  # what was tried, for records
+    record: dict[str, Any]  # what was tried, for records
     notices: tuple[Notice, ...]  # what a reader should know
     orders: Array  # of the ripple of each joint's gear (joints,), 0 where it has none
     decays: Array  # travels of each joint's breakaway (joints,), NaN where it has none
@@ -135,7 +135,7 @@ class Tried:
         return self.gain > max(sure * self.uncertainty, least)
 
     def record(self, terms: Sequence[str], taken: bool) -> dict[str, Any]:
-        """What settings keep: the terms before, and what the group brought."""
+        """What the record keeps: the terms before, and what the group brought."""
         more = {
             "error": self.judged.relative_error,
             "gain": self.gain,
@@ -227,21 +227,21 @@ class Search:
         if "load" in model.terms:
             table = self._settled(table, model)
         judged = table.judge(model, sigma)
-        settings: dict[str, Any] = {
+        record: dict[str, Any] = {
             "friction": list(model.terms),
             "friction_error": judged.relative_error,
         }
         if len(self.wide) > 1:
-            settings |= {"sign_width": self.widths[0].tolist(), "sign_width_curve": self.curve}
+            record |= {"sign_width": self.widths[0].tolist(), "sign_width_curve": self.curve}
         if "stribeck" in model.terms:
-            settings["stribeck_speed"] = self.falls[model.fall].tolist()
+            record["stribeck_speed"] = self.falls[model.fall].tolist()
         if "presliding" in model.terms:
-            settings["presliding_travel"] = [
+            record["presliding_travel"] = [
                 None if np.isnan(size) else size for size in self.travels[0].tolist()
             ]
         notices, unloaded = list[Notice](), tuple[int, ...]()
         if self.add:
-            settings["friction_tried"] = self.tried
+            record["friction_tried"] = self.tried
             notices.append(self._told(model, plain.relative_error, judged.relative_error))
         if "load" in model.terms:
             unloaded = tuple(
@@ -269,7 +269,7 @@ class Search:
             loads,
             self.columns,
             last,
-            settings,
+            record,
             told,
             flat,
             none,

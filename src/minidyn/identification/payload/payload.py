@@ -176,7 +176,7 @@ def identify_payload(
     estimate = as_estimate(estimate, "identify_payload")
     recording = as_recording(recording, estimate.robot, executor=executor, on_error=on_error)
     gains, about_gains = _gains(estimate, recording.notices)
-    preparation = estimate.settings.get(
+    preparation = estimate.record.get(
         "preparation"
     )  # the run's residuals are compared with the baseline's
     run = ready(
