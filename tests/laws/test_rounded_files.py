@@ -7,6 +7,7 @@ digits alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
@@ -19,6 +20,7 @@ import minidyn as md
 from conftest import count
 from minidyn.base.base_map import BaseMap
 from minidyn.base.check import MAX_GEOMETRY_ERROR, MAX_RELATION_ERROR, checked
+from minidyn.codegen.files import function_for
 from minidyn.dynamics.mdh_frames import to_mdh
 from minidyn.errors import Unsupported
 from minidyn.excitation.one_joint_plan import Experiment
@@ -242,6 +244,29 @@ def test_the_default_map_serves_dynamics_counts_and_code() -> None:
         assert counts[0] <= counts[1] + 8  # digits move the zeros of the joints, no more
 
 
+REACHED: dict[str, Callable[[Robot, float], int]] = {
+    **{
+        f"base parameters by {method}": lambda robot, tolerance, method=method: (
+            md.base_parameters(robot, method, tolerance=tolerance).rank
+        )
+        for method in METHODS
+    },
+    "counts": lambda robot, tolerance: sum(
+        md.papers.operation_count(robot, "inverse_dynamics", tolerance=tolerance)
+    ),
+    "composite bodies": lambda robot, tolerance: sum(
+        int(np.count_nonzero(body.l))
+        for body in md.papers.composite_bodies_at(robot, np.ones(3), tolerance=tolerance)
+    ),
+    "plans": lambda robot, tolerance: (
+        md.one_joint_plan(robot, friction=(), rotor_inertia=False, tolerance=tolerance).base.rank
+    ),
+    "code": lambda robot, tolerance: len(
+        function_for(robot, "inverse_dynamics", base=True, tolerance=tolerance).tape
+    ),
+}
+
+
 def test_the_tolerance_reaches_everything() -> None:
     robot = planar_arm()
     written = md.base_parameters(robot, tolerance=0.0)
@@ -250,11 +275,11 @@ def test_the_tolerance_reaches_everything() -> None:
     tau = md.inverse_dynamics(robot, *motion)
     found = md.inverse_dynamics(robot, *motion, base=written)
     np.testing.assert_allclose(found, tau, atol=1e-9 * np.abs(tau).max())
-    counts = [
-        sum(md.papers.operation_count(robot, "inverse_dynamics", tolerance=tolerance))
-        for tolerance in (1e-5, 0.0)
-    ]
-    assert counts[0] < counts[1]
+    for what in REACHED:
+        understood, as_written = (REACHED[what](robot, tolerance) for tolerance in (1e-5, 0.0))
+        assert understood < as_written, what
+    with pytest.raises(Unsupported, match="nearly parallel"):
+        md.papers.operation_count(robot, formulation=2, tolerance=0.0)
 
 
 def test_a_wrong_answer_is_an_error_and_a_rough_file_a_warning() -> None:
