@@ -24,15 +24,16 @@ TOLERANCE = 1e-5
 """Axes that are special within this, rad and share of the robot's size, are meant to be so: what
 rounding to six digits leaves.
 """
-ROUGH_DIGITS = 4  # such as 1.5707: an angle with no more is special within its last digit
+ROUGH_DIGITS = 5  # of angles such as 1.5707 or 3.14158
+ROUGH_TOLERANCE = 1e-4  # rad: an angle of so few digits that is closer to a right angle is one
 SILENT_TOLERANCE = 1e-9  # rad: closer than this is rounding and needs no notice
 LENGTH_TOLERANCE = 1e-12  # m: shorter than this is zero
 _RIGHT = math.pi / 2
 
 SNAPPED_ANGLE = info(
     "robot.snapped_angle",
-    "An angle within 1e-5 rad of a multiple of 90 degrees, or within its last digit where it has "
-    "four, is taken as exactly that.",
+    "An angle within 1e-5 rad of a multiple of 90 degrees, or within 1e-4 rad where it has no more "
+    "than five digits, is taken as exactly that.",
     "Write the angle with more digits, or in degrees, if the robot file is yours.",
 )
 SNAPPED_AXIS = info(
@@ -75,15 +76,14 @@ def cos_sin(angle: float) -> tuple[float, float]:
 def snap_angle(angle: float, where: str, notices: list[Notice] | None = None) -> float:
     """Return the multiple of a right angle within 1e-5 rad of `angle`, or itself.
 
-    An angle of at most four digits, such as 1.5707, may be off by its last. More than 1e-9 rad is
-    reported. Larger bounds would bend frames that are turned freely, and with them axes that are
-    parallel.
+    An angle of at most five digits, such as 1.5707, may be off by 1e-4 rad. More than 1e-9 rad is
+    reported. More digits are meant: snapping them would bend frames that are turned freely.
     """
     _require_finite(angle, where)
     nearest = round(angle / _RIGHT) * _RIGHT
     error = abs(angle - nearest)
     is_rough = round(angle, ROUGH_DIGITS) == angle
-    if error >= (10.0**-ROUGH_DIGITS if is_rough else TOLERANCE):
+    if error >= (ROUGH_TOLERANCE if is_rough else TOLERANCE):
         return float(angle)
     if error > SILENT_TOLERANCE and notices is not None:
         degrees = round(math.degrees(nearest))
