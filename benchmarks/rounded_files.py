@@ -3,8 +3,9 @@
     python benchmarks/rounded_files.py --robots 3000 --jobs 16
 
 The robots are those of tests/laws/test_rounded_files.py: chains and trees with joints of all kinds,
-every gravity, 5 to 12 digits. Each is answered by every method, and what the answers say is counted
-again with torques of random parameters.
+every gravity, 5 to 12 digits. Each is answered by every method, what the answers say is counted
+again with torques of random parameters, and the number is compared with that of the robot before
+its frames were turned and its numbers rounded.
 """
 
 from __future__ import annotations
@@ -23,7 +24,14 @@ import numpy as np
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests" / "laws"), str(ROOT / "tests")]
 
-from test_rounded_files import METHODS, SUMS, is_unclear, rounded, torque_error  # noqa: E402
+from test_rounded_files import (  # noqa: E402
+    METHODS,
+    SUMS,
+    is_unclear,
+    mechanism,
+    rounded,
+    torque_error,
+)
 
 import minidyn as md  # noqa: E402
 from minidyn.base.base_map import BaseMap  # noqa: E402
@@ -52,7 +60,20 @@ def answers(seed: int) -> tuple[Counter[str], list[str]]:
         found[f"inverse_dynamics(base=): {outcome}"] += 1
         if outcome != "right":
             lines.append(f"{seed} {exact.check}: {outcome}")
+        outcome = _number(exact, seed)
+        found[f"number of the robot before rounding: {outcome}"] += 1
+        if outcome != "the same":
+            lines.append(f"{seed} {exact.rank}: number {outcome}")
     return found, lines
+
+
+def _number(base: BaseMap, seed: int) -> str:
+    meant = md.base_parameters(mechanism(seed)).rank
+    if base.rank == meant:
+        return "the same"
+    special = [n.data for n in base.notices if n.code == "base.nearly_special"]
+    is_named = [data["rank_if_special"] for data in special] == [meant]
+    return "named in a notice" if is_named else "ANOTHER"
 
 
 def _outcome(robot: Robot, base: BaseMap, exact: BaseMap, seed: int) -> str:

@@ -172,7 +172,8 @@ def test_gains_that_nothing_fixes_are_refused() -> None:
             md.identify_drive_gains(robot.with_parameters(None), first, second, 5.0)
 
 
-def test_a_robot_without_drive_terms_gets_the_usual_ones() -> None:
+def test_a_robot_without_friction_gets_the_usual_terms() -> None:
+    """With rotor inertias alone gains were off by up to 32 standard deviations."""
     robot = truth("scara")
     gains = np.array([8.0, 12.0, 9.0, 10.0])
     runs = [
@@ -187,6 +188,9 @@ def test_a_robot_without_drive_terms_gets_the_usual_ones() -> None:
         plain, *runs, 5.0, friction=("viscous", "coulomb", "offset"), rotor_inertia=True
     )
     np.testing.assert_allclose(own.gains, found.gains, rtol=1e-9)
+    rotors = md.identify_drive_gains(plain.with_drives(True, ()), *runs, 5.0)
+    np.testing.assert_allclose(rotors.gains, found.gains, rtol=1e-9)
+    assert [notice.code for notice in rotors.notices] == ["gains.drive_terms"]
     with pytest.raises(md.MinidynError):  # said aloud: none
         md.identify_drive_gains(plain, *runs, 5.0, friction=())
     with pytest.raises(md.MinidynError, match="auto"):

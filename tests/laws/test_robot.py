@@ -71,13 +71,22 @@ def test_public_names_exist() -> None:
 
 @pytest.mark.parametrize("quarters", [-4, -1, 0, 1, 2, 3, 5])
 def test_right_angles_are_exact_and_told_when_they_were_not(quarters: int) -> None:
-    for error, told in ((0.0, False), (9e-10, False), (2e-9, True), (9.9e-5, True)):
+    for error, told in ((0.0, False), (9e-10, False), (2e-9, True), (9.9e-6, True)):
         notices: list[Notice] = []
         assert snap_angle(quarters * RIGHT + error, "joint 1", notices) == quarters * RIGHT
         assert len(notices) == (1 if told else 0)
     notices = []
-    assert snap_angle(quarters * RIGHT + 1.1e-4, "joint 1", notices) == quarters * RIGHT + 1.1e-4
+    assert snap_angle(quarters * RIGHT + 1.1e-5, "joint 1", notices) == quarters * RIGHT + 1.1e-5
     assert notices == []
+
+
+def test_few_digits_may_be_rough_and_more_digits_are_meant() -> None:
+    for text, quarters in (("1.5707", 1), ("1.5708", 1), ("-3.1415", -2), ("3.14158", 2)):
+        notices: list[Notice] = []
+        assert snap_angle(float(text), "joint 1", notices) == quarters * RIGHT
+        assert len(notices) == 1
+    for angle in (1.571, 1.570723, 1.57085123, 3.141553):
+        assert snap_angle(angle, "joint 1") == angle
 
 
 def test_short_lengths_and_near_axes_are_exact() -> None:
@@ -89,6 +98,7 @@ def test_short_lengths_and_near_axes_are_exact() -> None:
     assert snap_axis([0, 1e-10, 2], "x", notices).tolist() == [0, 0, 1]
     assert len(notices) == 1
     assert abs(np.linalg.norm(snap_axis([1, 2, 3], "x")) - 1) < 1e-15
+    assert snap_axis([5e-5, 0, 1], "x")[0] == pytest.approx(5e-5)
 
 
 def test_matrices_of_right_angles_hold_exact_zeros() -> None:

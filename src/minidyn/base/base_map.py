@@ -26,7 +26,8 @@ from minidyn.base.printing import overview
 from minidyn.base.printing import relations as printing
 from minidyn.base.rows import MODELS
 from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters, first_of
-from minidyn.model.canonical import TOLERANCE, as_understood
+from minidyn.model.canonical import as_understood
+from minidyn.model.geometry import TOLERANCE
 from minidyn.model.parameters import Column
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, error, info

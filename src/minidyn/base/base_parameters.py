@@ -19,7 +19,8 @@ from minidyn.base.numeric.own_rows import OWN, OwnRegressor, own_regressor
 from minidyn.base.tolerance import Answer, Solver, as_it_is, within_tolerance
 from minidyn.errors import MinidynError, UnknownName, Unsupported
 from minidyn.formats.load import as_robot
-from minidyn.model.canonical import TOLERANCE, Canonical
+from minidyn.model.canonical import Canonical
+from minidyn.model.geometry import TOLERANCE
 from minidyn.model.loops import check_loops
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, warning

@@ -40,8 +40,9 @@ from minidyn.graph.function import Function, run_tape
 from minidyn.graph.passes import cheapest, optimise
 from minidyn.graph.scalar import Graph
 from minidyn.graph.targets.native.kernel import Recent
-from minidyn.model.canonical import TOLERANCE, as_understood
+from minidyn.model.canonical import as_understood
 from minidyn.model.drives import Drive
+from minidyn.model.geometry import TOLERANCE
 from minidyn.model.robot import Robot
 
 _ROUNDING = (

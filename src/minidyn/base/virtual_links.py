@@ -23,9 +23,8 @@ from minidyn.dynamics.tree import REAL, constant_placement
 from minidyn.dynamics.vectors import to_child
 from minidyn.errors import MinidynError
 from minidyn.graph.targets.native.kernel import Recent
-from minidyn.model.canonical import TOLERANCE
 from minidyn.model.drives import Drive
-from minidyn.model.geometry import Step
+from minidyn.model.geometry import TOLERANCE, Step
 from minidyn.model.robot import Robot
 
 _DEPENDENT = 1e-8  # a column that the others make up to this share of itself is dependent

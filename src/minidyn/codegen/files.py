@@ -41,8 +41,8 @@ from minidyn.formats.load import as_robot
 from minidyn.formats.toml.write import toml_text
 from minidyn.graph.function import Function, safe_identifier
 from minidyn.graph.targets.c import FINITE
-from minidyn.model.canonical import TOLERANCE
 from minidyn.model.drives import BREAKAWAY, BY_SYMBOL, FRICTION, PRESLIDING, REST_TIME, ROTOR
+from minidyn.model.geometry import TOLERANCE
 from minidyn.model.joint import Joint
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, warning

@@ -17,14 +17,16 @@ import numpy as np
 
 from minidyn.arrays import Array, known_product
 from minidyn.dynamics.mdh_chain import check_open, is_mdh
-from minidyn.model.canonical import (
-    FAR,
-    ROUNDING,
+from minidyn.model.canonical import FAR, ROUNDING, as_understood, free_steps
+from minidyn.model.geometry import (
+    AXES,
     TOLERANCE,
-    as_understood,
-    free_steps,
+    Step,
+    Steps,
+    inverse_steps,
+    matrix_of,
+    tidy_steps,
 )
-from minidyn.model.geometry import AXES, Step, Steps, inverse_steps, matrix_of, tidy_steps
 from minidyn.model.joint import Joint, largest_length
 from minidyn.model.mdh import mdh_order
 from minidyn.model.parameters import Layout, transform

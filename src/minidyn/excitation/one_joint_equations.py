@@ -24,8 +24,8 @@ from minidyn.dynamics.mdh_chain import poses, stands
 from minidyn.dynamics.mdh_frames import to_mdh
 from minidyn.dynamics.papers.composite import Constants, Stand, varying_parts
 from minidyn.errors import Unsupported
-from minidyn.model.canonical import TOLERANCE
 from minidyn.model.drives import ROTOR
+from minidyn.model.geometry import TOLERANCE
 from minidyn.model.placements import tree_pose
 from minidyn.model.robot import Robot
 

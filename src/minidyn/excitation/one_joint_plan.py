@@ -36,8 +36,8 @@ from minidyn.excitation.robot_files import FORMATS, save_motion
 from minidyn.files import AnyPath
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.graph.function import Function
-from minidyn.model.canonical import TOLERANCE
 from minidyn.model.drives import starting_terms
+from minidyn.model.geometry import TOLERANCE
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, error, most_serious_first, warning
 from minidyn.simulation.trajectory import Fourier, Trajectory, quintic

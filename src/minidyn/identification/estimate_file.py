@@ -23,7 +23,7 @@ from minidyn.formats.load import SUFFIXES
 from minidyn.formats.toml.read import read_toml
 from minidyn.formats.toml.write import toml_text
 from minidyn.identification.known_torque import KnownTorque, KnownTorqueLike
-from minidyn.model.canonical import TOLERANCE
+from minidyn.model.geometry import TOLERANCE
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, warning
 

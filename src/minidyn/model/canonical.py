@@ -25,7 +25,15 @@ from typing import NamedTuple
 import numpy as np
 
 from minidyn.arrays import Array
-from minidyn.model.geometry import AXES, Step, Steps, inverse_steps, matrix_of, tidy_steps
+from minidyn.model.geometry import (
+    AXES,
+    TOLERANCE,
+    Step,
+    Steps,
+    inverse_steps,
+    matrix_of,
+    tidy_steps,
+)
 from minidyn.model.joint import Joint, typical_length
 from minidyn.model.parameters import transform
 from minidyn.model.robot import Robot
@@ -34,11 +42,6 @@ ROUNDING = 1e-9
 """Angles (rad) and lengths (of the robot's size) up to this are rounding of double precision.
 
 Snapped silently.
-"""
-
-TOLERANCE = 1e-5
-"""Axes that are special within this, rad and share of the robot's size, are meant to be so: what
-rounding to six digits leaves.
 """
 
 # of angles and of the robot's size: a twin in own frames that near is the robot itself, as lengths
@@ -358,7 +361,7 @@ class _Builder:
         theta_x = D.T @ (link[:3, :3].T @ x)
         theta = math.atan2(theta_x[1], theta_x[0])
         d = float((link[:3, :3].T @ (origin - link[:3, 3]) - foot) @ axis)
-        if root >= 0 and sine > self.tolerance:
+        if root >= 0:
             d = self._length(d, group.name, joint.name, "meeting in one point")
         shift: tuple[Step, ...] = (Step("tz", b),)
         if a:

@@ -20,18 +20,24 @@ from minidyn.model.parameters import shaped_array
 from minidyn.notices import Notice, info
 
 AXES = "xyz"
-ANGLE_TOLERANCE = 1e-4  # rad: closer than this to a right angle is a right angle
+TOLERANCE = 1e-5
+"""Axes that are special within this, rad and share of the robot's size, are meant to be so: what
+rounding to six digits leaves.
+"""
+ROUGH_DIGITS = 5  # of angles such as 1.5707 or 3.14158
+ROUGH_TOLERANCE = 1e-4  # rad: an angle of so few digits that is closer to a right angle is one
 SILENT_TOLERANCE = 1e-9  # rad: closer than this is rounding and needs no notice
 LENGTH_TOLERANCE = 1e-12  # m: shorter than this is zero
 _RIGHT = math.pi / 2
 
 SNAPPED_ANGLE = info(
     "robot.snapped_angle",
-    "An angle within 1e-4 rad of a multiple of 90 degrees is taken as exactly that.",
+    "An angle within 1e-5 rad of a multiple of 90 degrees, or within 1e-4 rad where it has no more "
+    "than five digits, is taken as exactly that.",
     "Write the angle with more digits, or in degrees, if the robot file is yours.",
 )
 SNAPPED_AXIS = info(
-    "robot.snapped_axis", "An axis within 1e-4 rad of x, y or z is taken as exactly along it."
+    "robot.snapped_axis", "An axis within 1e-5 rad of x, y or z is taken as exactly along it."
 )
 
 
@@ -68,14 +74,16 @@ def cos_sin(angle: float) -> tuple[float, float]:
 
 
 def snap_angle(angle: float, where: str, notices: list[Notice] | None = None) -> float:
-    """Return the multiple of a right angle within 1e-4 rad of `angle`, or itself.
+    """Return the multiple of a right angle within 1e-5 rad of `angle`, or itself.
 
-    More than 1e-9 rad is reported.
+    An angle of at most five digits, such as 1.5707, may be off by 1e-4 rad. More than 1e-9 rad is
+    reported. More digits are meant: snapping them would bend frames that are turned freely.
     """
     _require_finite(angle, where)
     nearest = round(angle / _RIGHT) * _RIGHT
     error = abs(angle - nearest)
-    if error >= ANGLE_TOLERANCE:
+    is_rough = round(angle, ROUGH_DIGITS) == angle
+    if error >= (ROUGH_TOLERANCE if is_rough else TOLERANCE):
         return float(angle)
     if error > SILENT_TOLERANCE and notices is not None:
         degrees = round(math.degrees(nearest))
@@ -112,7 +120,7 @@ def snapped_step(
 def snap_axis(
     axis: ArrayLike, where: str, notices: list[Notice] | None = None
 ) -> NDArray[np.float64]:
-    """Return the axis as a unit vector, exactly along ±x, ±y, ±z where it is within 1e-4 rad of
+    """Return the axis as a unit vector, exactly along ±x, ±y, ±z where it is within 1e-5 rad of
     one.
     """
     vector = shaped_array(axis, (3,), f"{where}, axis")
@@ -124,7 +132,7 @@ def snap_axis(
     unit: NDArray[np.float64] = vector / norm
     main = int(np.argmax(np.abs(unit)))
     error = float(np.linalg.norm(np.delete(unit, main)))
-    if error >= ANGLE_TOLERANCE:
+    if error >= TOLERANCE:
         return unit
     snapped = np.zeros(3)
     snapped[main] = math.copysign(1.0, unit[main])
@@ -203,7 +211,7 @@ def rpy_of(R: NDArray[np.float64]) -> tuple[float, float, float]:
     roll = 0 where pitch is ±90 degrees.
     """
     pitch = math.atan2(-R[2, 0], math.hypot(R[0, 0], R[1, 0]))
-    if math.hypot(R[0, 0], R[1, 0]) < ANGLE_TOLERANCE:
+    if math.hypot(R[0, 0], R[1, 0]) < TOLERANCE:
         return 0.0, math.copysign(_RIGHT, -R[2, 0]), math.atan2(-R[0, 1], R[1, 1])
     return math.atan2(R[2, 1], R[2, 2]), pitch, math.atan2(R[1, 0], R[0, 0])
 

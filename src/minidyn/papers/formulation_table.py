@@ -18,7 +18,7 @@ from minidyn.display import COLOURS, DisplayTable, new_figure
 from minidyn.dynamics.papers.formulations import FORMULATIONS
 from minidyn.dynamics.papers.minimal import MEETING
 from minidyn.errors import Unsupported
-from minidyn.model.canonical import TOLERANCE
+from minidyn.model.geometry import TOLERANCE
 from minidyn.model.robot import Robot
 from minidyn.papers.operation_count import operation_count
 from minidyn.text import markdown_cell

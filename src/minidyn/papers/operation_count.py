@@ -13,7 +13,7 @@ from minidyn.dynamics.mdh_chain import check_open
 from minidyn.dynamics.mdh_frames import to_mdh
 from minidyn.dynamics.papers.minimal import MEETING, MINIMAL_WHAT
 from minidyn.errors import UnknownName, Unsupported
-from minidyn.model.canonical import TOLERANCE
+from minidyn.model.geometry import TOLERANCE
 from minidyn.model.robot import Robot
 
 COUNTINGS = ("executed", "paper")

@@ -25,8 +25,8 @@ from minidyn.dynamics.papers.composite import (
     varying_parts,
 )
 from minidyn.errors import ShapeError, UnknownName, Unsupported
-from minidyn.model.canonical import TOLERANCE
 from minidyn.model.drives import POSITION_TERMS
+from minidyn.model.geometry import TOLERANCE
 from minidyn.model.joint import largest_length
 from minidyn.model.parameters import STANDARD
 from minidyn.model.robot import Robot

@@ -21,7 +21,7 @@ from minidyn.base.numeric.samples import units_of
 from minidyn.base.printing.relations import RelationTerm, sum_text
 from minidyn.display import DisplayTable
 from minidyn.errors import MinidynError
-from minidyn.model.canonical import TOLERANCE
+from minidyn.model.geometry import TOLERANCE
 from minidyn.model.robot import Robot
 
 if TYPE_CHECKING:

@@ -41,7 +41,7 @@ from minidyn.identification.estimate_file import BodyConstants
 from minidyn.identification.estimators import solve
 from minidyn.identification.estimators.method import Method, Options, Solution
 from minidyn.identification.rows.triangles import assemble
-from minidyn.model.canonical import TOLERANCE
+from minidyn.model.geometry import TOLERANCE
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, warning
 from minidyn.recording.lazy import AnyRecording, concatenate

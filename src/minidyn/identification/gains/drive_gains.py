@@ -152,8 +152,8 @@ OPEN = error(
 )
 DRIVE_TERMS = warning(
     "gains.drive_terms",
-    "The robot's file has no drive terms: viscous, Coulomb and offset friction and rotor inertias "
-    "were added.",
+    "The robot's file has no friction: viscous, Coulomb and offset friction were added, and rotor "
+    "inertias where it has none of these either.",
     'Say friction=() (--friction none) where the robot has none, or friction="own".',
 )
 TORQUES = warning(
@@ -301,7 +301,7 @@ def identify_drive_gains(
         link: Link or frame that carries it; None: the last link.
         friction: "own": the drive terms of the robot's file; or names of
             minidyn.model.drives.TERMS, () for none; None: its own, or viscous, Coulomb and offset
-            with rotor inertias where it has no drive terms at all.
+            where it has no friction, with rotor inertias where it has no drive terms at all.
         rotor_inertia: Whether drives have rotor inertias; None: as the robot's file has them.
         base: Base parameters; None: found exactly.
 
@@ -409,26 +409,24 @@ def _with_terms(
     base: BaseMap | None,
 ) -> tuple[Robot, list[Notice]]:
     """Return the robot with the drive terms asked for, and what was added to a file that has
-    none.
+    no friction.
     """
     if friction == AUTO:
         raise MinidynError(
             'friction: "auto" needs torques; name the terms, or "own" for those of the robot\'s '
             "file"
         )
-    if (
-        base is not None
-        or friction is not None
-        or any(joint.drive.columns for joint in robot.joints)
-    ):
+    has_friction = any(joint.drive.friction for joint in robot.joints)
+    if base is not None or friction is not None or has_friction:
         return starting_model(
             robot, OWN if friction is None else friction, rotor_inertia, base=base
         ), []
-    text = (
-        f"the file of robot {robot.name!r} has no drive terms: {', '.join(PLAIN)} and rotor "
-        "inertias were added"
+    has_terms = any(joint.drive.columns for joint in robot.joints)
+    made = robot.with_drives(
+        True if rotor_inertia is None and not has_terms else rotor_inertia, PLAIN
     )
-    made = robot.with_drives(True if rotor_inertia is None else rotor_inertia, PLAIN)
+    added = ", ".join(PLAIN) + ("" if has_terms else " and rotor inertias")
+    text = f"the file of robot {robot.name!r} has no friction: {added} were added"
     return made, [DRIVE_TERMS(text, friction=list(PLAIN))]
 
 
