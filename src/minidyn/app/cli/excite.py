@@ -131,10 +131,12 @@ def excite(
     from minidyn.app.result_folder import write_motion
     from minidyn.excitation.clearance import read_obstacles
     from minidyn.excitation.excite import excite as design
+    from minidyn.excitation.robot_files import check_files
     from minidyn.files import check_folder
 
     arm = told(robot.load())
     check_folder(output)
+    check_files(arm, formats, home)
     terms: Any = None if not friction else () if friction == ("none",) else friction
     wanted = given({**options, "friction": terms, "limits": limits_of(limits_file, limits)})
     if after:

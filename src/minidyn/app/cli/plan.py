@@ -86,6 +86,7 @@ def plan(
     from minidyn.errors import MinidynError
     from minidyn.excitation.clearance import read_obstacles
     from minidyn.excitation.one_joint_plan import one_joint_plan
+    from minidyn.excitation.robot_files import check_files
     from minidyn.files import check_folder
 
     if output is not None:
@@ -95,6 +96,7 @@ def plan(
             "--format and --home say how files are written: give their folder with --output"
         )
     arm = told(robot.load())
+    check_files(arm, formats, home)
     wanted: dict[str, Any] = {"friction": friction_terms(friction), "rotor_inertia": rotor_inertia}
     wanted |= {
         "limits": limits_of(limits_file, limits),
