@@ -77,6 +77,19 @@ def test_a_joint_is_named_where_not_all_lack_a_limit(tmp_path) -> None:
     assert str(notice) == "acceleration limits are missing: 'j0', 'j2', 'j3'"
 
 
+@pytest.mark.parametrize("missing", [(), ("effort",)])
+@pytest.mark.parametrize("verb", ["excite", "plan"])
+def test_the_shell_can_require_a_good_verdict(tmp_path, verb, missing) -> None:
+    path, limits = arm_without(tmp_path, missing)
+    words = [verb, str(path), "--friction", "none", "--no-rotor-inertia", "--require", "pass"]
+    words += [word for name, value in limits.items() for word in ("--limit", f"{name}={value}")]
+    if verb == "excite":
+        words += ["--duration", "3", "--noise", "1", "--harmonics", "3"]
+    result = CliRunner().invoke(main, [*words, "--output", str(tmp_path / "out")])
+    assert result.exit_code == (3 if missing else 0), result.output
+    assert (tmp_path / "out" / "preview.html").exists()
+
+
 def test_plans_say_it_as_well(tmp_path) -> None:
     path, _ = arm_without(tmp_path, ("velocity", "effort", "acceleration"))
     plan = md.one_joint_plan(path, friction=(), rotor_inertia=False)
@@ -85,7 +98,8 @@ def test_plans_say_it_as_well(tmp_path) -> None:
     assert "All limits are kept" not in page
     (first, *_) = plan.save(tmp_path)
     (notice,) = [one for one in plan.notices if one.code == "excite.no_speed"]
-    speed = np.abs(np.loadtxt(first, delimiter=",", skiprows=16)[:, 5:9]).max()
+    rows = [line for line in first.read_text().splitlines() if line[0] not in "#t"]
+    speed = np.abs(np.loadtxt(rows, delimiter=",")[:, 5:9]).max()
     assumed = float(re.search(r"assumed \(([0-9.]+) rad/s", str(notice))[1])
     assert speed <= assumed
     assert "velocity limits are assumed" in first.read_text()

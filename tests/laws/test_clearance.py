@@ -216,8 +216,6 @@ def test_points_inside_of_a_hull_do_not_count(arm) -> None:
     rng = np.random.default_rng(0)
     corners = box(np.ones(3)).points
     inside = rng.uniform(-0.49, 0.49, (5000, 3))
-    assert len(hulls.hull_corners(np.concatenate([inside, corners]))) == len(
-        np.unique(corners, axis=0)
-    )
+    assert len(hulls.hull_corners(np.concatenate([inside, corners]))) == 8
     flat = rng.uniform(size=(20, 3)) * [1, 1, 0]  # has no hull: all points stay
     np.testing.assert_array_equal(hulls.hull_corners(flat), flat)

@@ -36,7 +36,8 @@ from minidyn.text import number, percent
 INFEASIBLE = error(
     "excite.infeasible",
     "No motion was found that keeps all limits.",
-    "Widen the limit that is named, choose another start, or allow more time.",
+    "Widen the limit that is named, choose another start, allow more time, or leave out a floor "
+    "that is not there (`floor=False`).",
 )
 NO_NOISE = warning(
     "excite.no_noise",

@@ -213,7 +213,7 @@ def _points(
             "designed speed."
         ),
         *(safe_comment(line) for one in unsure for line in wrap(f"NOTE: {one}.", _COLUMNS)),
-        *what_was_checked(checked),
+        *(line for one in what_was_checked(checked) for line in wrap(one, _COLUMNS)),
         *(ramp if home is not None else ()),
         "Made by minidyn.",
     )
