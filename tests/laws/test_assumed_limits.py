@@ -14,6 +14,7 @@ from click.testing import CliRunner
 import minidyn as md
 from conftest import count
 from minidyn.app.cli.main import main
+from minidyn.excitation import search
 from shape_cases import shaped_arm
 
 WORDS = {
@@ -23,7 +24,7 @@ WORDS = {
     "acceleration": None,  # no URDF has it
 }
 KINDS = tuple(WORDS)
-QUICK = {"friction": (), "rotor_inertia": False, "noise": 1.0, "time_limit": 0.2, "harmonics": 3}
+QUICK = {"friction": (), "rotor_inertia": False, "noise": 1.0, "harmonics": 3}
 SUBSETS = [some for k in range(5) for some in itertools.combinations(KINDS, k)]
 
 
@@ -47,7 +48,9 @@ def some_subsets(many):
 
 
 @pytest.mark.parametrize("missing", some_subsets(count(6, 16)), ids="-".join)
-def test_what_is_missing_is_named_first(tmp_path, missing) -> None:
+def test_what_is_missing_is_named_first(tmp_path, monkeypatch, missing) -> None:
+    for name in ("_LEAST_TRIES", "_MOST_TRIES"):
+        monkeypatch.setattr(search, name, 1)
     path, limits = arm_without(tmp_path, missing)
     made = md.excite(path, 4.0, limits=limits, **QUICK)
     assert made.feasible
@@ -67,11 +70,24 @@ def test_what_is_missing_is_named_first(tmp_path, missing) -> None:
 
 def test_a_joint_is_named_where_not_all_lack_a_limit(tmp_path) -> None:
     path = shaped_arm(tmp_path)
-    made = md.excite(path, 4.0, limits={"acceleration": {"j1": 5.0}}, **QUICK)
+    made = md.excite(path, 4.0, limits={"acceleration": {"j1": 5.0}}, time_limit=0.2, **QUICK)
     (notice,) = [one for one in made.notices if one.code == "excite.no_acceleration"]
     assert notice.level == "warning"
     assert notice.data["joints"] == ["j0", "j2", "j3"]
     assert str(notice) == "acceleration limits are missing: 'j0', 'j2', 'j3'"
+
+
+@pytest.mark.parametrize("missing", [(), ("effort",)])
+@pytest.mark.parametrize("verb", ["excite", "plan"])
+def test_the_shell_can_require_a_good_verdict(tmp_path, verb, missing) -> None:
+    path, limits = arm_without(tmp_path, missing)
+    words = [verb, str(path), "--friction", "none", "--no-rotor-inertia", "--require", "pass"]
+    words += [word for name, value in limits.items() for word in ("--limit", f"{name}={value}")]
+    if verb == "excite":
+        words += ["--duration", "3", "--noise", "1", "--harmonics", "3"]
+    result = CliRunner().invoke(main, [*words, "--output", str(tmp_path / "out")])
+    assert result.exit_code == (3 if missing else 0), result.output
+    assert (tmp_path / "out" / "preview.html").exists()
 
 
 def test_plans_say_it_as_well(tmp_path) -> None:
@@ -82,7 +98,8 @@ def test_plans_say_it_as_well(tmp_path) -> None:
     assert "All limits are kept" not in page
     (first, *_) = plan.save(tmp_path)
     (notice,) = [one for one in plan.notices if one.code == "excite.no_speed"]
-    speed = np.abs(np.loadtxt(first, delimiter=",", skiprows=16)[:, 5:9]).max()
+    rows = [line for line in first.read_text().splitlines() if line[0] not in "#t"]
+    speed = np.abs(np.loadtxt(rows, delimiter=",")[:, 5:9]).max()
     assumed = float(re.search(r"assumed \(([0-9.]+) rad/s", str(notice))[1])
     assert speed <= assumed
     assert "velocity limits are assumed" in first.read_text()

@@ -210,3 +210,12 @@ def test_obstacles_are_checked_and_read_from_a_file(arm, tmp_path) -> None:
     made = md.excite(arm, 3.0, start=[0, 2.5, 0, 0], obstacles=read_obstacles(file), time_limit=1)
     (notice,) = [n for n in made.notices if n.code == "excite.infeasible"]
     assert notice.data["limit"] == "distance"
+
+
+def test_points_inside_of_a_hull_do_not_count(arm) -> None:
+    rng = np.random.default_rng(0)
+    corners = box(np.ones(3)).points
+    inside = rng.uniform(-0.49, 0.49, (5000, 3))
+    assert len(hulls.hull_corners(np.concatenate([inside, corners]))) == 8
+    flat = rng.uniform(size=(20, 3)) * [1, 1, 0]  # has no hull: all points stay
+    np.testing.assert_array_equal(hulls.hull_corners(flat), flat)

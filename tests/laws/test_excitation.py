@@ -364,14 +364,14 @@ def test_a_search_that_is_ended_returns_the_best_so_far() -> None:
     made = md.excite("two_link", 8.0, progress=interrupt)
     assert made.feasible
     assert len(calls) == 30
-    assert [n.data["reason"] for n in made.notices if n.code == "excite.ended_early"] == [
+    assert [n.data["reason"] for n in made.notices if n.code == "excite.unfinished"] == [
         "interrupt"
     ]
     begun = time.monotonic()
     made = md.excite("panda", 10.0, time_limit=0.2)
     assert made.feasible
     assert time.monotonic() - begun < 60
-    assert [n.data["reason"] for n in made.notices if n.code == "excite.ended_early"] == ["time"]
+    assert [n.data["reason"] for n in made.notices if n.code == "excite.unfinished"] == ["time"]
 
 
 def test_what_is_not_known_is_said() -> None:

@@ -40,7 +40,24 @@ def test_a_motion_keeps_above_the_lowest_point_of_the_base(tmp_path) -> None:
 @pytest.mark.parametrize("gravity", [(0, 0, 9.81), (9.81, 0, 0), (0, 0, 0)])
 def test_no_floor_under_a_base_on_a_wall_or_a_ceiling(tmp_path, gravity) -> None:
     robot = replace(md.load(shaped_arm(tmp_path)), gravity=np.array(gravity, dtype=float))
-    assert kept(robot)[0] == []
+    names, notices = kept(robot)
+    assert names == []
+    (notice,) = [one for one in notices if one.code == "excite.no_floor"]
+    assert notice.level == "info"
+
+
+def test_a_base_without_a_shape_is_named_first(tmp_path) -> None:
+    path = shaped_arm(tmp_path)
+    shape = '<collision><geometry><box size="0.3 0.3 0.1"/></geometry></collision>'
+    path.write_text(path.read_text().replace(shape, ""))
+    names, notices = kept(md.load(path))
+    assert names == []
+    assert [one.code for one in notices if one.level == "warning"] == ["excite.floor_not_known"]
+    made = md.excite(path, 4.0, **QUICK)
+    assert "no floor was checked" in made.verdict.headline.lower()
+    assert not [
+        one for one in md.excite(path, 4.0, floor=False, **QUICK).notices if "floor" in one.code
+    ]
 
 
 def test_links_that_cannot_leave_the_floor_are_named(tmp_path) -> None:

@@ -242,7 +242,7 @@ def test_a_ramp_leads_from_home_to_the_start_and_back(motion, tmp_path) -> None:
 def test_what_cannot_be_written_is_refused(motion, tmp_path) -> None:
     with pytest.raises(md.MinidynError, match="kuka"):
         motion.save(tmp_path / "motion.src", "kuka")
-    with pytest.raises(md.MinidynError, match="seven rotational joints"):
+    with pytest.raises(md.MinidynError, match="7 rotational joints"):
         motion.save(tmp_path / "motion.py")
     with pytest.raises(md.MinidynError, match="ending"):
         motion.save(tmp_path / "motion.txt")
@@ -252,7 +252,7 @@ def test_what_cannot_be_written_is_refused(motion, tmp_path) -> None:
         motion.save(tmp_path / "motion.csv", home=[0.0])
     other = md.excite("two_link", 4.0, time_limit=0.5)
     for ending in (".script", ".src", ".mod"):
-        with pytest.raises(md.MinidynError, match="six rotational joints"):
+        with pytest.raises(md.MinidynError, match="6 rotational joints"):
             other.save(tmp_path / f"motion{ending}")
     wrong = md.excite("panda", 4.0, start=[0, 0, 0, 1, 0, 1, 0], friction=(), time_limit=1)
     with pytest.raises(md.MinidynError, match="limits"):
@@ -280,7 +280,7 @@ def test_hostile_names_stay_names(tmp_path) -> None:
     assert "\nstop()" not in (tmp_path / "motion.csv").read_text()
 
 
-def test_the_shell_and_a_study_write_the_same_motion(tmp_path) -> None:
+def test_the_shell_and_a_study_write_the_same_motion(tmp_path, monkeypatch) -> None:
     import json
 
     from click.testing import CliRunner
@@ -347,6 +347,16 @@ formats = ["ros2"]
     assert md.run_study(tmp_path / "study.toml")["excite-first"].state == "done"
     _, _, t, q = read_csv(tmp_path / "study" / "excite-first" / "motion.csv")
     np.testing.assert_allclose(q, made.trajectory(t)[0], atol=1e-6)
+    for words, named in (
+        (["--format", "urscript"], "6 rotational joints"),
+        (["--home", "0,0,0"], "2 finite positions"),
+    ):  # before the search
+        monkeypatch.setattr("minidyn.excitation.excite.best_of_tries", None)
+        wrong = CliRunner().invoke(
+            main, ["excite", "two_link", "--duration", "4", *words, "--output", str(tmp_path / "x")]
+        )
+        assert wrong.exit_code == 2, wrong.output
+        assert named in wrong.output
     wrong = CliRunner().invoke(
         main, ["excite", "two_link", "--duration", "4", "--limit", "velocity"]
     )
@@ -369,7 +379,7 @@ def test_programs_say_first_that_their_way_to_the_first_point_is_not_checked(
         head = " ".join(line.strip("#;! ") for line in lines[first : first + 5])
         if kind == "csv":
             assert "drives" not in head
-            assert ("must stand at the first point" in head) == (home is None)
+            assert "must stand at the first point" in head  # of the ramp, where there is one
             continue
         assert "It first drives from wherever the robot stands" in head
         assert "THIS WAY WAS NOT CHECKED" in head

@@ -54,6 +54,33 @@ def test_a_motion_that_shows_nothing_says_so_first(tmp_path, monkeypatch) -> Non
     assert "far from the best" in made.save(tmp_path / "m.csv").read_text()[:2000]
 
 
+@pytest.mark.parametrize("done", [0, 1])
+def test_a_search_that_did_not_run_once_says_so_first(tmp_path, monkeypatch, done) -> None:
+    """Among obstacles such a motion had logdet -70 where 73 is possible, and a green page."""
+    run, ran = search.Search.run, []
+
+    def ended(one: search.Search, rng) -> None:
+        ran.append(one)
+        if len(ran) > done:
+            one.deadline = 0.0
+        run(one, rng)
+
+    monkeypatch.setattr(search.Search, "run", ended)
+    asked = excitation_cases.random_case(AMONG_OBSTACLES, tmp_path)
+    made = asked.design(seed=0, criterion="d", time_limit=None)
+    codes = [one.code for one in made.notices]
+    assert ("excite.unfinished" in codes) == (done == 0)
+    assert ("excite.ended_early" in codes) == (done == 1)
+    assert made.feasible
+    if done:
+        assert made.logdet > 69
+    else:
+        assert made.logdet < 0
+        assert made.verdict.level != "good"
+        assert made.verdict.headline.startswith("The search was not finished")
+        assert "before it had run once" in made.save(tmp_path / "m.csv").read_text()[:2000]
+
+
 @pytest.mark.parametrize("seed", range(count(3, 60)))
 def test_seeds_agree(tmp_path, seed) -> None:
     """Designs that differ in their seed alone show about the same; the few that do not are counted

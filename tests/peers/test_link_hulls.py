@@ -5,6 +5,7 @@ Pairs that were never checked: the forearm of the UR10 hits wrist_2, link 5 of t
 
 import importlib.metadata
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,13 @@ ROBOTS = {
     "ur10": ("ur_description/urdf/ur10_robot.urdf", ("forearm_link", "wrist_2_link")),
     "panda": ("panda_description/urdf/panda.urdf", ("panda_link5", "panda_link7")),
 }
+ARMS = [path for path, _ in ROBOTS.values()] + [
+    "ur_description/urdf/ur3_robot.urdf",
+    "ur_description/urdf/ur5_robot.urdf",
+    "kinova_description/robots/kinova.urdf",
+    "xarm_description/urdf/xarm7.urdf",
+    "z1_description/urdf/z1.urdf",
+]
 
 
 @cache
@@ -40,22 +48,41 @@ def arm_of(name):
 
 
 class Meshes:
-    """The meshes of two links as Pinocchio reads them and Coal measures them."""
+    """The meshes of links as Pinocchio reads them and Coal measures them.
 
-    def __init__(self, robot, pair):
+    Of two links, or of all that no joint connects.
+    """
+
+    def __init__(self, robot, pair=()):
         folders = [str(robot_files().parents[1]), str(robot_files())]
         self.model = pin.buildModelFromUrdf(str(robot.source))
         kind = pin.GeometryType.COLLISION
         self.geometry = pin.buildGeomFromUrdf(
             self.model, str(robot.source), kind, package_dirs=folders
         )
-        first, second = (
-            next(k for k, one in enumerate(self.geometry.geometryObjects) if name in one.name)
-            for name in pair
-        )
-        self.geometry.addCollisionPair(pin.CollisionPair(first, second))
+        shapes = self.geometry.geometryObjects
+        apart = [
+            (a, b)
+            for a, b in combinations(range(len(shapes)), 2)
+            if self.are_apart(robot, *(shapes[k].parentJoint for k in (a, b)))
+        ]
+        if pair:
+            apart = [tuple(next(k for k, s in enumerate(shapes) if n in s.name) for n in pair)]
+        for a, b in apart:
+            self.geometry.addCollisionPair(pin.CollisionPair(a, b))
         self.data, self.found = self.model.createData(), pin.GeometryData(self.geometry)
         self.places = [self.model.joints[self.model.getJointId(n)] for n in robot.joint_names]
+
+    def are_apart(self, robot, first, second):
+        """Whether two joints carry links that move against each other and are no neighbours."""
+
+        def moving(joint):  # joints that do not move carry what is before them
+            while joint and self.model.names[joint] not in robot.joint_names:
+                joint = self.model.parents[joint]
+            return joint
+
+        first, second = sorted((moving(first), moving(second)))
+        return first != second and moving(self.model.parents[second]) != first
 
     def distances(self, q):
         found = []
@@ -67,7 +94,7 @@ class Meshes:
                     [np.cos(value), np.sin(value)] if turned else [value]
                 )
             pin.computeDistances(self.model, self.data, self.geometry, self.found, position)
-            found.append(self.found.distanceResults[0].min_distance)
+            found.append(min(one.min_distance for one in self.found.distanceResults))
         return np.array(found)
 
 
@@ -119,6 +146,17 @@ def test_a_designed_motion_keeps_the_meshes_apart(name) -> None:
     assert made.margins["distance"][" - ".join(pair)] > 0.005
     q = made.trajectory(np.linspace(0.0, 4.0, 801))[0]
     assert Meshes(robot, pair).distances(q).min() > 0.005
+
+
+@pytest.mark.parametrize("path", ARMS[: count(2, len(ARMS))])
+def test_no_two_meshes_come_near_each_other(path) -> None:
+    """All links that no joint connects, whether capsules or hulls keep them apart."""
+    robot = md.load(robot_files() / path)
+    robot = robot.locked({one: None for one in robot.joint_names if "finger" in one})
+    made = md.excite(robot, 4.0, noise=0.5, friction=(), rotor_inertia=False, time_limit=15)
+    assert made.feasible
+    q = made.trajectory(np.linspace(0.0, 4.0, count(101, 401)))[0]
+    assert Meshes(robot).distances(q).min() >= made.clearance.needed.min() - 1e-5
 
 
 def test_without_coal_every_pair_is_named_first(tmp_path, monkeypatch) -> None:

@@ -41,12 +41,14 @@ KINDS = ("position", "velocity", "acceleration", "jerk")
 NO_RANGE = warning(
     "excite.no_range",
     "Joints have no limits of position; they move within a half turn or half a metre each way.",
-    "Give limits={{'lower': ..., 'upper': ...}} or write them into the robot's file.",
+    "Give limits={{'lower': ..., 'upper': ...}}, in the shell --limits FILE, or write them into "
+    "the robot's file.",
 )
 NO_SPEED = warning(
     "excite.no_speed",
     "Joints have no speed limit; a cautious one is assumed.",
-    "Give limits={{'velocity': ...}} or write it into the robot's file.",
+    "Give limits={{'velocity': ...}}, in the shell --limits FILE, or write it into the robot's "
+    "file.",
 )
 NO_ACCELERATION = warning(
     "excite.no_acceleration",
@@ -57,7 +59,7 @@ NO_ACCELERATION = warning(
 NO_EFFORT = warning(
     "excite.no_effort",
     "Joints have no effort limit; their torques are not limited.",
-    "Give limits={{'effort': ...}} or write it into the robot's file.",
+    "Give limits={{'effort': ...}}, in the shell --limits FILE, or write it into the robot's file.",
 )
 NO_TORQUES = warning(
     "plan.torques_not_checked",

@@ -23,7 +23,7 @@ from minidyn.arrays import Array, real_array
 from minidyn.dynamics.kinematics import link_placement
 from minidyn.dynamics.tree import REAL, coordinates, place
 from minidyn.errors import DescriptionError, MissingExtra, UnknownName, adding
-from minidyn.excitation.hulls import Hull, Hulls
+from minidyn.excitation.hulls import Hull, Hulls, hull_corners
 from minidyn.formats.toml.table import read_tables
 from minidyn.formats.urdf.surfaces import link_shapes
 from minidyn.graph.derivative import vjp
@@ -32,7 +32,7 @@ from minidyn.graph.scalar import Graph
 from minidyn.graph.targets.native.kernel import compile_function
 from minidyn.model.geometry import matrix_of
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, error, info
+from minidyn.notices import Notice, error, info, warning
 
 NO_COLLISIONS = error(
     "excite.no_collisions",
@@ -54,6 +54,17 @@ ALWAYS_NEAR = error(
     "between them.",
 )
 
+NO_FLOOR = info(
+    "excite.no_floor",
+    "The base does not stand upright: no floor is assumed.",
+    "Give a floor, walls and a ceiling that the robot can reach as obstacles.",
+)
+FLOOR_NOT_KNOWN = warning(
+    "excite.floor_not_known",
+    "The base has no shape: where the floor is is not known, and distances from it were not "
+    "checked.",
+    "Give the floor as an obstacle, or --no-floor (`floor=False`) where there is none.",
+)
 ON_FLOOR = info(
     "excite.on_floor",
     "Links that cannot leave the floor are not checked against it.",
@@ -392,7 +403,7 @@ def clearance_of(
     for name, points in shapes.items():
         link, steps = robot.find_frame(name)
         T = matrix_of(steps)
-        solids.append(Hull(name, link, points @ T[:3, :3].T + T[:3, 3]))
+        solids.append(Hull(name, link, hull_corners(points) @ T[:3, :3].T + T[:3, 3]))
         capsules.append(Capsule(name, link, *fit_capsule(solids[-1].points)))
     own = len(capsules)
     fixed, planes = _obstacles(robot, obstacles or ())
@@ -413,7 +424,8 @@ def clearance_of(
     ]
     if not pairs and not flat and not floor:
         return None, notices
-    height = _floor(robot, solids) if floor else None
+    height, more = _floor(robot, solids) if floor else (None, [])
+    notices += more
     ground, close, more = _above_floor(robot, capsules[:own], solids, height, least, poses)
     notices += more
     flat += ground
@@ -438,20 +450,23 @@ def clearance_of(
     return Clearance(robot, tuple(capsules), kept, left, least, hulls, height), notices
 
 
-def _floor(robot: Robot, solids: list[Hull]) -> float | None:
+def _floor(robot: Robot, solids: list[Hull]) -> tuple[float | None, list[Notice]]:
     """Return where the floor is, m along the direction against gravity: the base's lowest point.
 
-    None for a base without a shape, one that moves, and one on a wall or a ceiling.
+    None for a base without a shape and one on a wall or a ceiling, and a notice that says so.
     """
     size = float(np.linalg.norm(robot.gravity))
-    fixed = [hull.points for hull in solids if hull.link < 0]
-    if not size > 0 or not fixed:
-        return None
+    if not size > 0:
+        return None, [NO_FLOOR("no floor is assumed: gravity is zero")]
     up, placement = -robot.gravity / size, robot.base_placement
     if up @ placement[:3, 2] < _TILT:
-        return None
+        return None, [NO_FLOOR("no floor is assumed: the base is mounted on a wall or a ceiling")]
+    fixed = [hull.points for hull in solids if hull.link < 0]
+    if not fixed:
+        text = f"no floor was checked: the shape of the base {robot.base_name!r} is not known"
+        return None, [FLOOR_NOT_KNOWN(text)]
     base = np.concatenate(fixed) @ placement[:3, :3].T + placement[:3, 3]
-    return float((base @ up).min())
+    return float((base @ up).min()), []
 
 
 def _above_floor(

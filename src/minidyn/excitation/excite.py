@@ -20,7 +20,7 @@ from minidyn.excitation.clearance import clearance_of
 from minidyn.excitation.criteria import CRITERIA, evaluate_criteria
 from minidyn.excitation.excitation import Excitation, as_known, information_of
 from minidyn.excitation.motion import FAMILIES, Family, Timed
-from minidyn.excitation.motion_verdict import NOT_SHOWN, POOR_MOTION
+from minidyn.excitation.motion_verdict import NOT_SHOWN, POOR_MOTION, UNFINISHED
 from minidyn.excitation.piecewise import Splines
 from minidyn.excitation.proof import Proof, Spread, margins_of, prove
 from minidyn.excitation.search import Outcome, best_of_tries, problem_of
@@ -36,7 +36,8 @@ from minidyn.text import number, percent
 INFEASIBLE = error(
     "excite.infeasible",
     "No motion was found that keeps all limits.",
-    "Widen the limit that is named, choose another start, or allow more time.",
+    "Widen the limit that is named, choose another start, allow more time, or leave out a floor "
+    "that is not there (`floor=False`).",
 )
 NO_NOISE = warning(
     "excite.no_noise",
@@ -262,12 +263,7 @@ def excite(
         )
         proof, work = outcome.best.proof, problem.work
         motion = kinds.motion(outcome.best.coefficients)
-        if outcome.stopped:
-            why = "time_limit was reached" if outcome.stopped == "time" else "it was interrupted"
-            notices.append(
-                ENDED_EARLY(f"the search was ended early: {why}", reason=outcome.stopped)
-            )
-        notices += _far_from_best(outcome)
+        notices += [*_ended_early(outcome), *_far_from_best(outcome)]
         settings |= {
             "harmonics": harmonics,
             "family": family,
@@ -382,6 +378,20 @@ def _noise(robot: Robot, noise: Any) -> tuple[Array, list[Notice]]:
         f"the noise of the torques was not given: {number(one)} N m or N is assumed for every joint"
     )
     return np.full(robot.n, one), [NO_NOISE(text, sigma=one)]
+
+
+def _ended_early(outcome: Outcome) -> list[Notice]:
+    """Whether the search was ended, and whether it had run once before."""
+    if not outcome.stopped:
+        return []
+    why = "time_limit was reached" if outcome.stopped == "time" else "it was interrupted"
+    if outcome.completed:
+        return [ENDED_EARLY(f"the search was ended early: {why}", reason=outcome.stopped)]
+    text = (
+        f"the search was ended before it had run once ({why}): how much more other motions show "
+        "is not known"
+    )
+    return [UNFINISHED(text, reason=outcome.stopped)]
 
 
 def _far_from_best(outcome: Outcome) -> list[Notice]:

@@ -27,6 +27,19 @@ from minidyn.model.robot import Robot
 _FLAT = 1e-4  # m, by which the corners of a flat shape are spread
 
 
+def hull_corners(points: Array) -> Array:
+    """Return the points (k, 3) that are corners of their convex hull; all, where they are flat.
+
+    Meshes have 100,000 points and more, their hulls a few hundred corners.
+    """
+    from scipy.spatial import ConvexHull, QhullError
+
+    try:
+        return np.asarray(points[ConvexHull(points).vertices])
+    except QhullError:
+        return points
+
+
 @dataclass(frozen=True, eq=False)
 class Hull:
     """The convex hull of a link's shape."""

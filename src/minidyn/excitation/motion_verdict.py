@@ -18,6 +18,11 @@ POOR_MOTION = warning(
     "keep all limits.",
     "Try another seed, allow more time, widen the limits or move obstacles away.",
 )
+UNFINISHED = warning(
+    "excite.unfinished",
+    "The search was ended before it had run once: how much more other motions show is not known.",
+    "Allow more time.",
+)
 NOT_SHOWN = error(
     "excite.not_shown",
     "The motion does not show all parameters.",
@@ -27,9 +32,11 @@ NOT_SHOWN = error(
 UNSURE = {
     NOT_SHOWN.code: "the motion does not show all parameters",
     POOR_MOTION.code: "the motion is far from the best that was tried",
+    UNFINISHED.code: "the search was not finished",
     clearance.NO_COLLISIONS.code: "collisions were not checked",
     clearance.ALWAYS_NEAR.code: "distances of some links were not checked",
     clearance.NOT_CHECKED.code: "distances of links without a shape were not checked",
+    clearance.FLOOR_NOT_KNOWN.code: "no floor was checked",
     target.NO_MODEL.code: "torques were not checked",
     bounds.NO_TORQUES.code: "torques were not checked",
     target.NO_LOAD.code: "the weight of the load is not in the torques",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
@@ -47,7 +47,12 @@ _PEAK = 1.875  # largest speed of a quintic move over its mean
 _SHORTEST = 2.0  # s, of a ramp
 _WAYPOINT = 0.2  # s between the points of programs whose controllers move between them
 _COLUMNS = 96  # of a line of text
-_NUMBERS = {6: "six", 7: "seven"}
+_PROGRAMS = {
+    "urscript": ("URScript", 6),
+    "franka": ("the program for Franka robots", 7),
+    "krl": ("KRL", 6),
+    "rapid": ("RAPID", 6),
+}  # formats of one maker's robots: the language, and how many rotational joints it moves
 _FRANKA_HEAD = """import sys
 
 from pylibfranka import ControllerMode, JointPositions, Robot
@@ -125,7 +130,6 @@ class Points:
     dq: Array
     ddq: Array
     warning: tuple[str, ...]  # lines of text that open every file
-    joints_turn: bool  # whether all joints are rotational
 
 
 def save_motion(
@@ -165,7 +169,8 @@ def save_motion(
             f"save: speed: expected at most 1, got {speed!r}: faster than designed, limits do not "
             "hold"
         )
-    way = WAY_TO_FIRST_POINT.get(kind, STANDS_AT_FIRST_POINT if home is None else "")
+    check_format(robot, kind)
+    way = WAY_TO_FIRST_POINT.get(kind, STANDS_AT_FIRST_POINT)
     points = _points(robot, trajectory, duration, checked, unsure, speed, home, rate, way)
     write_atomically(target, FORMATS[kind][1](points))
     return target
@@ -191,9 +196,7 @@ def _points(
     q, dq, ddq = along(trajectory, np.minimum(t * speed, duration), robot.n)
     parts = [(t, q, speed * dq, speed**2 * ddq)]
     if home is not None:
-        rest = real_array(home, "save: home")
-        if rest.shape != (robot.n,) or not np.all(np.isfinite(rest)):
-            raise ShapeError(f"save: home: expected {robot.n} finite positions, got {home!r}")
+        rest = home_pose(robot, home)
         into, back = _ramp(robot, rest, q[0], rate), _ramp(robot, q[-1], rest, rate)
         first, second = into[0][-1], into[0][-1] + whole
         parts = [into, _later(parts[0], first), _later(back, second)]
@@ -210,20 +213,54 @@ def _points(
             "designed speed."
         ),
         *(safe_comment(line) for one in unsure for line in wrap(f"NOTE: {one}.", _COLUMNS)),
-        *what_was_checked(checked),
+        *(line for one in what_was_checked(checked) for line in wrap(one, _COLUMNS)),
         *(ramp if home is not None else ()),
         "Made by minidyn.",
     )
     joined = [np.concatenate([part[k] for part in parts]) for k in range(4)]
-    turning = all(robot.joints[index].turns for index in robot.independent)
-    return Points(robot.joint_names, joined[0], joined[1], joined[2], joined[3], warning, turning)
+    return Points(robot.joint_names, joined[0], joined[1], joined[2], joined[3], warning)
+
+
+def check_files(robot: Robot, formats: Iterable[str], home: ArrayLike | None) -> None:
+    """Raise where a robot's motions cannot be written so; asked before a long search."""
+    for kind in formats:
+        check_format(robot, kind)
+    if home is not None:
+        home_pose(robot, home)
+
+
+def check_format(robot: Robot, kind: str) -> None:
+    """Raise where a robot's motions cannot be written in a format."""
+    if kind not in _PROGRAMS:
+        return
+    language, count = _PROGRAMS[kind]
+    slides = not all(robot.joints[index].turns for index in robot.independent)
+    if robot.n != count or slides:
+        has = f"{robot.n} joints" + (", some of which slide" if slides else "")
+        raise Unsupported(f"{language} moves {count} rotational joints; this robot has {has}")
+
+
+def home_pose(robot: Robot, home: ArrayLike) -> Array:
+    """Return a home pose (n,) that is within the robot's limits."""
+    pose = real_array(home, "save: home")
+    if pose.shape != (robot.n,) or not np.all(np.isfinite(pose)):
+        raise ShapeError(f"save: home: expected {robot.n} finite positions, got {home!r}")
+    for index, name, value in zip(robot.independent, robot.joint_names, pose):
+        limit = robot.joints[index].limits
+        if not limit.lower - 1e-6 <= value <= limit.upper + 1e-6:
+            raise MinidynError(
+                f"save: home: joint {name!r} at {value:.6g} is outside its limits "
+                f"{limit.lower:.6g} to {limit.upper:.6g}"
+            )
+    return pose
 
 
 def what_was_checked(checked: Sequence[str]) -> tuple[str, str]:
     """Return what was checked, and what was not, as two sentences; `checked` are the limits."""
     nothing = "of the robot with itself, its tool, cables, obstacles and people"
     rest = (
-        "of the tool, cables, obstacles that were not given, and people"
+        "of links that a joint connects, of the tool, cables, obstacles that were not given, and "
+        "people"
         if "distance" in checked
         else nothing
     )
@@ -247,13 +284,6 @@ def _later(
 
 def _ramp(robot: Robot, start: Array, end: Array, rate: float) -> tuple[Array, Array, Array, Array]:
     limits = [robot.joints[index].limits for index in robot.independent]
-    for pose in (start, end):
-        for name, limit, value in zip(robot.joint_names, limits, pose):
-            if not limit.lower - 1e-6 <= value <= limit.upper + 1e-6:
-                raise MinidynError(
-                    f"save: home: joint {name!r} at {value:.6g} is outside its limits "
-                    f"{limit.lower:.6g} to {limit.upper:.6g}"
-                )
     fastest = np.array([min(limit.velocity, _SPEED / _RAMP) for limit in limits])
     duration = max(_SHORTEST, float(np.max(_PEAK * np.abs(end - start) / (_RAMP * fastest))))
     t = _times(duration, rate)
@@ -350,7 +380,6 @@ def _mcap(points: Points) -> bytes:
 
 def _urscript(points: Points) -> bytes:
     """A program of Universal Robots: a slow move to the first point, then servoj at even times."""
-    _require_joints(points, "URScript", 6)
     step = float(points.t[1] - points.t[0])
     if not np.allclose(np.diff(points.t), step, rtol=0.05):
         raise Unsupported("URScript: points must be even in time; use a higher rate=")
@@ -368,24 +397,12 @@ def _urscript(points: Points) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-def _require_joints(points: Points, language: str, count: int) -> None:
-    if len(points.names) != count or not points.joints_turn:
-        raise Unsupported(
-            (
-                f"{language} moves {_NUMBERS[count]} rotational joints; this robot has "
-                f"{len(points.names)} joints"
-            )
-            + ("" if points.joints_turn else ", some of which slide")
-        )
-
-
 def _franka(points: Points) -> bytes:
     """A Python program for pylibfranka: a slow move to the first point, then positions at 1 kHz.
 
     Between points the program follows polynomials of degree five through position, speed and
     acceleration.
     """
-    _require_joints(points, "the program for Franka robots", 7)
     rows = np.column_stack([points.t, points.q, points.dq, points.ddq])
     lines = [f"# {line}" for line in points.warning]
     lines += [
@@ -419,7 +436,6 @@ _SIGNS = (
 
 def _krl(points: Points) -> bytes:
     """A KRL program of KUKA: a spline of axis positions, degrees, with the times of the motion."""
-    _require_joints(points, "KRL", 6)
     t, q = _waypoints(points)
     axes = [", ".join(f"A{k + 1} {value:.6f}" for k, value in enumerate(row)) for row in q]
     lines = [
@@ -448,7 +464,6 @@ def _krl(points: Points) -> bytes:
 
 def _rapid(points: Points) -> bytes:
     """A RAPID module of ABB: absolute joint moves, degrees, each with the time that it takes."""
-    _require_joints(points, "RAPID", 6)
     t, q = _waypoints(points)
     none = "[9E9,9E9,9E9,9E9,9E9,9E9]"
     targets = [f"[[{','.join(f'{value:.6f}' for value in row)}],{none}]" for row in q]

@@ -523,12 +523,14 @@ class Outcome:
         best: The try.
         lost: How many times larger its criterion is than the best that any try had within all
             limits at samples.
+        completed: Tries that ran to their end.
         evaluations: Motions that were looked at.
         stopped: "time" or "interrupt" where the search was ended.
     """
 
     best: Try
     lost: float
+    completed: int
     evaluations: int
     stopped: str
 
@@ -557,10 +559,11 @@ def best_of_tries(
         search.run(rng)
         tries.append(finish(search, bounds, proved, uncertain))
         evaluations, stopped = search.evaluations, search.stopped
+    completed = len(tries) - bool(search.stopped)
     best = min(tries, key=_rank)
     promised = min(min(one.value, one.promised) for one in tries)
     lost = float(np.exp(min(best.value - promised, 700.0)))
-    return Outcome(best, lost, evaluations, stopped)
+    return Outcome(best, lost, completed, evaluations, stopped)
 
 
 def _rank(one: Try) -> tuple[bool, float]:

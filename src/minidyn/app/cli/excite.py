@@ -21,9 +21,11 @@ from minidyn.app.cli.options import (
     limits_of,
     option_of,
     output_option,
+    require_option,
     robot_argument,
 )
 from minidyn.app.cli.text import (
+    finish,
     print_json,
     print_notices,
     print_table,
@@ -108,6 +110,7 @@ _FEW = 12  # parameters that are printed: those that will be known worst
     help="Seconds after which the search ends. Default: when it is done.",
 )
 @home_option
+@require_option
 @json_option
 def excite(
     robot: RobotSource,
@@ -120,6 +123,7 @@ def excite(
     home: Any,
     obstacles: str | None,
     after: tuple[str, ...],
+    require: str | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -131,10 +135,12 @@ def excite(
     from minidyn.app.result_folder import write_motion
     from minidyn.excitation.clearance import read_obstacles
     from minidyn.excitation.excite import excite as design
+    from minidyn.excitation.robot_files import check_files
     from minidyn.files import check_folder
 
     arm = told(robot.load())
     check_folder(output)
+    check_files(arm, formats, home)
     terms: Any = None if not friction else () if friction == ("none",) else friction
     wanted = given({**options, "friction": terms, "limits": limits_of(limits_file, limits)})
     if after:
@@ -155,7 +161,7 @@ def excite(
     )
     if as_json:
         print_json(summary)
-        return
+        return finish({"level": made.verdict.level}, require)
     kinds = [kind for kind in made.margins if kind != "distance"]
     rows = [
         (
@@ -188,3 +194,4 @@ def excite(
     print_notices(made.notices)
     print_ways(formats)
     click.echo("written: " + ", ".join(plain(f"{output}/{name}") for name in summary["files"]))
+    return finish({"level": made.verdict.level}, require)

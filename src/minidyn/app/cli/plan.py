@@ -17,9 +17,11 @@ from minidyn.app.cli.options import (
     kept_options,
     limits_of,
     option_of,
+    require_option,
     robot_argument,
 )
 from minidyn.app.cli.text import (
+    finish,
     print_json,
     print_notices,
     print_table,
@@ -58,6 +60,7 @@ PLAN = "excitation.one_joint_plan:one_joint_plan"
 )
 @format_option
 @home_option
+@require_option
 @json_option
 def plan(
     robot: RobotSource,
@@ -73,6 +76,7 @@ def plan(
     output: str | None,
     formats: tuple[str, ...],
     home: Any,
+    require: str | None,
     as_json: bool,
 ) -> None:
     """Plan experiments that identify a ROBOT (a serial chain) by moving one joint at a time.
@@ -86,6 +90,7 @@ def plan(
     from minidyn.errors import MinidynError
     from minidyn.excitation.clearance import read_obstacles
     from minidyn.excitation.one_joint_plan import one_joint_plan
+    from minidyn.excitation.robot_files import check_files
     from minidyn.files import check_folder
 
     if output is not None:
@@ -95,6 +100,7 @@ def plan(
             "--format and --home say how files are written: give their folder with --output"
         )
     arm = told(robot.load())
+    check_files(arm, formats, home)
     wanted: dict[str, Any] = {"friction": friction_terms(friction), "rotor_inertia": rotor_inertia}
     wanted |= {
         "limits": limits_of(limits_file, limits),
@@ -113,7 +119,7 @@ def plan(
         )
     if as_json:
         print_json(summary)
-        return
+        return finish({"level": made.verdict.level}, require)
     title = f"{safe(arm.name)}: {len(made.steps)} steps show {made.base.rank} base parameters"
     columns = ("step", "moves", "rad or m, period", "others locked at", "shows")
     print_table(title, columns, (map(safe, row) for row in made.step_rows()), right=(0,))
@@ -125,3 +131,4 @@ def plan(
     if output is not None:
         print_ways(formats)
         click.echo("written: " + ", ".join(plain(f"{output}/{name}") for name in summary["files"]))
+    return finish({"level": made.verdict.level}, require)

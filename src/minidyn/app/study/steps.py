@@ -29,6 +29,7 @@ from minidyn.codegen.files import code_files, function_for, save
 from minidyn.errors import ShapeError, UnknownName
 from minidyn.excitation.excite import excite
 from minidyn.excitation.one_joint_plan import one_joint_plan
+from minidyn.excitation.robot_files import check_files
 from minidyn.identification.estimate import Estimate, load_estimate
 from minidyn.identification.export import FORMATS
 from minidyn.identification.verdict import judge
@@ -164,6 +165,7 @@ def _excite(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     """Design a motion to record."""
     given = dict(step.settings)
     formats, home = given.pop("formats", ()), given.pop("home", None)
+    check_files(context.coupled, formats, home)
     folders = {"identify": context.study.output / "identify" / "estimate.json"}
     known = [
         load_estimate(folders.get(one, context.study.path.parent / one))
@@ -181,6 +183,7 @@ def _plan(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     """Plan experiments in which one joint moves at a time."""
     given = dict(step.settings)
     formats, home = given.pop("formats", ()), given.pop("home", None)
+    check_files(context.coupled, formats, home)
     made = one_joint_plan(context.coupled, **given)
     files = motion_files(made, folder, formats, home)
     return {"steps": len(made.steps), "files": files, "notices": notices_json(made.notices)}
