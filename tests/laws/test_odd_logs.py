@@ -133,7 +133,7 @@ def test_times_that_no_clock_has_are_refused(value: float, tmp_path: Path) -> No
     for lazy in (False, True):
         with pytest.raises(DescriptionError, match=r"log\.csv: .*202.*time.*--rate"):
             md.read_recording(path, TWO, lazy=lazy).load()
-    with pytest.raises(DescriptionError, match="t: .*sample"):
+    with pytest.raises(DescriptionError, match=r"t: .*sample"):
         md.Recording(t, q, tau)
     assert len(md.read_recording(path, TWO, rate=200.0)) == len(T)
 
