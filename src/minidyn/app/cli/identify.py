@@ -19,8 +19,7 @@ from minidyn.app.cli.text import (
 )
 from minidyn.errors import DescriptionError
 from minidyn.notices import Notice
-from minidyn.text import plain
-from minidyn.text import plain_amount
+from minidyn.text import plain, plain_amount
 from minidyn.text import plain_percent as percent
 
 if TYPE_CHECKING:
