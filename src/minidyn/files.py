@@ -20,6 +20,8 @@ from typing import Any
 
 from minidyn.errors import DescriptionError, NotWritten
 
+AnyPath = str | os.PathLike[str]
+
 LARGEST = "MINIDYN_LARGEST_ROBOT_FILE"
 """Environment variable: the largest robot file in bytes."""
 _LARGEST = 64_000_000
@@ -61,24 +63,30 @@ def refuse_special(path: Path, shown: str) -> None:
         )
 
 
-def _require_name(path: str | os.PathLike[str]) -> None:
+def require_name(path: AnyPath) -> None:
     """Refuse what no file can be called: a NUL, or surrogates that stand for no bytes."""
     try:
         possible = b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:
         possible = False
     if not possible:
-        raise NotWritten(f"{os.fspath(path)!a}: no file can have this name; choose another output")
+        raise NotWritten(f"{os.fspath(path)!a}: no file can have this name; choose another")
 
 
 @contextmanager
-def _told(path: str | os.PathLike[str]) -> Iterator[None]:
+def _told(path: AnyPath) -> Iterator[None]:
     """Say which file or folder could not be written and why."""
-    _require_name(path)
+    require_name(path)
     try:
         yield
     except OSError as error:
         raise NotWritten(f"{path}: cannot be written ({error.strerror or error})") from None
+
+
+def _require_short(path: AnyPath) -> None:
+    """Refuse a name that is too long for the system; asked before long work."""
+    with _told(path), suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+        os.lstat(path)
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -168,7 +176,7 @@ def trial_file(path: Path, data: bytes) -> Iterator[Path]:
     Readers need both: the ending says the format, and meshes and included files are found from the
     folder.
     """
-    _require_name(path)
+    require_name(path)
     trial = beside(path, f"tmp{path.suffix}")
     try:
         with _told(path):
@@ -178,8 +186,6 @@ def trial_file(path: Path, data: bytes) -> Iterator[Path]:
         with suppress(OSError):
             trial.unlink(missing_ok=True)
 
-
-AnyPath = str | os.PathLike[str]
 
 RECORDS = {"result.json": "files", "provenance.json": "results", "minidyn.json": "files"}
 """Files in which a folder says what minidyn wrote into it, and the key of the list of names."""
@@ -253,6 +259,7 @@ def check_outputs(
     """
     sources = [Path(source) for source in inputs if source is not None and os.path.exists(source)]
     for path in map(Path, paths):
+        _require_short(path)
         if not os.path.exists(path):  # also where nobody may look
             continue
         for source in sources:
@@ -267,9 +274,9 @@ def check_outputs(
             )
 
 
-def check_folder(path: str | os.PathLike[str]) -> Path:
+def check_folder(path: AnyPath) -> Path:
     """Return the path of a folder that can be written, made or not; asked before long work."""
-    _require_name(path)
+    _require_short(path)
     target = Path(path)
     place = target.absolute()
     while not os.path.exists(place) and place != place.parent:
@@ -282,6 +289,14 @@ def check_folder(path: str | os.PathLike[str]) -> Path:
         raise DescriptionError(
             f"{target}: cannot be written (no permission in {place}); choose another folder"
         )
+    return target
+
+
+def made_folder(path: AnyPath) -> Path:
+    """Return a folder that can be written, made where it is not there."""
+    target = check_folder(path)
+    with _told(path):
+        target.mkdir(parents=True, exist_ok=True)
     return target
 
 

@@ -110,6 +110,11 @@ def plain_percent(value: float) -> str:
     return f"{100 * value:.3g} %" if abs(value) < 9.995 else f"{100 * value:.0f} %"
 
 
+def plain_amount(value: float, form: str) -> str:
+    """Return a number in a format of Python for terminals and Markdown; "-" where not known."""
+    return f"{value:{form}}" if math.isfinite(value) else "-"
+
+
 def number(value: float | None, digits: int = 3) -> str:
     """Return a number with significant digits; powers of ten where it is very large or small.
 

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -140,8 +141,27 @@ class Gone(Far):
         return future
 
 
+class Silent(Far):
+    """A cluster whose scheduler was killed while it sent a result: the result never comes."""
+
+    __module__ = "distributed.somewhere"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._client = SimpleNamespace(status="running")
+
+    def submit(self, fn, /, *args, **kwargs):
+        self._client.status = "closed"
+        return Future()
+
+
+def test_results_that_never_come_are_not_waited_for(logs) -> None:
+    with pytest.raises(md.MinidynError, match="the Dask scheduler no longer answers"):
+        identified(logs, executor=Silent())
+
+
 def test_a_scheduler_that_is_killed_is_named(logs, tmp_path) -> None:
-    for place, words in ((None, "with keep=FOLDER"), (tmp_path, f"goes on in {tmp_path}")):
+    for place, words in ((None, "with keep=FOLDER"), (tmp_path, f"resumes from {tmp_path}")):
         with pytest.raises(md.MinidynError, match="the Dask scheduler no longer answers") as caught:
             identified(logs, executor=Gone(), **({"keep": place} if place else {}))
         assert words in str(caught.value)
@@ -828,7 +848,7 @@ def test_a_fleet_by_processes_that_die(two_links, tmp_path) -> None:
 def test_a_dask_cluster_whose_workers_are_killed(logs, alone, two_links, tmp_path) -> None:
     """A scheduler and workers, each a process, on the loopback address.
 
-    One dies while chunks are prepared.
+    A worker dies while chunks are prepared; at last the scheduler does.
     """
     distributed, workers = (
         pytest.importorskip("distributed"),
@@ -869,6 +889,10 @@ def test_a_dask_cluster_whose_workers_are_killed(logs, alone, two_links, tmp_pat
             assert_same_fleet(two_links, client.get_executor(), last.kill, tmp_path)
             assert last.wait(10) != 0
             assert len(client.scheduler_info()["workers"]) == 1
+        with distributed.Client(scheduler_file=str(file), timeout=5) as client:
+            end = processes[0].kill
+            with pytest.raises(md.MinidynError, match="the Dask scheduler no longer answers"):
+                identified(logs, executor=client.get_executor(), progress=lambda _: end())
     finally:
         for process in processes:
             process.kill()

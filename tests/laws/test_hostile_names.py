@@ -15,10 +15,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import minidyn as md
 from conftest import count
 from hostile_names import HOSTILE
+from minidyn.app.cli.main import main
 from minidyn.errors import DescriptionError, Unforeseen
 from minidyn.files import new_folder
 
@@ -147,21 +149,62 @@ def test_estimates_keep_names(tmp_path: Path) -> None:
             assert f"<b>{name}" not in given._repr_html_()
 
 
-@pytest.mark.parametrize("name", ["a\0b", "a\ud800", "x" * 300], ids=["NUL", "surrogate", "long"])
+IMPOSSIBLE = pytest.mark.parametrize(
+    "name", ["a\0b", "a\ud800", "x" * 300], ids=["NUL", "surrogate", "long"]
+)
+
+
+@IMPOSSIBLE
 def test_outputs_of_impossible_names_are_refused(tmp_path: Path, name: str) -> None:
     robot = md.load("two_link")
-    t = np.arange(40) / 100.0
-    log = md.Recording(t, np.sin(t)[:, None] * [1.0, 2.0], np.cos(t)[:, None] * [1.0, 2.0])
-    writers: dict[str, Callable[[str], object]] = {
-        ".toml": lambda path: md.save(robot, path),
-        ".urdf": lambda path: md.save(robot, path),
-        ".npz": log.save,
-        ".csv": log.save,
-        ".html": lambda path: md.check(robot, log).report(path),
-        "": lambda path: new_folder(path).__enter__(),
-    }
-    for ending, write in writers.items():
+    t = np.arange(1000) / 200.0
+    q, dq, ddq = md.trajectory.fourier(robot, seed=1)(t)
+    log = md.Recording(t, q, md.inverse_dynamics(robot, q, dq, ddq))
+    options = {"friction": (), "rotor_inertia": False, "consistent": False}
+    found = md.identify(robot, log, **options)
+    log.save(tmp_path / "log.parquet")
+    there = set(tmp_path.iterdir())
+
+    def keep(path: str) -> None:
+        on_disk = md.read_recording(tmp_path / "log.parquet", robot, lazy=True)
+        md.identify(robot, on_disk, keep=path, **options)
+
+    writers: list[tuple[str, Callable[[str], object]]] = [
+        (".toml", lambda path: md.save(robot, path)),
+        (".urdf", lambda path: md.save(robot, path)),
+        (".npz", log.save),
+        (".csv", log.save),
+        (".html", lambda path: md.check(robot, log).report(path)),
+        (".html", lambda path: md.report(found, log, path)),
+        (".json", found.save),
+        (".urdf", found.export),
+        ("", found.export),
+        ("", keep),
+        ("", lambda path: new_folder(path).__enter__()),
+    ]
+    for ending, write in writers:
         with pytest.raises(DescriptionError) as caught:
             write(f"{tmp_path}/{name}{ending}")
         assert not isinstance(caught.value, Unforeseen)
+    assert set(tmp_path.iterdir()) == there
+
+
+@IMPOSSIBLE
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["generate", "two_link", "inverse_dynamics", "--output"],
+        ["excite", "two_link", "--duration", "3", "--output"],
+        ["casestudy", "lin-1992", "--output"],
+        ["demo", "--output"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_the_shell_refuses_impossible_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, words: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = CliRunner().invoke(main, [*words, name])
+    assert told.exit_code == 2, told.output
+    assert "error: " in told.output
     assert not list(tmp_path.iterdir())

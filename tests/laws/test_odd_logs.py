@@ -123,6 +123,33 @@ def test_stamps_in_columns_named_like_ours_are_seen(
     np.testing.assert_allclose(md.read_recording(tmp_path / "poses.csv").t, poses.t)
 
 
+@pytest.mark.parametrize("value", [1e300, -1e13, np.inf, np.nan])
+def test_times_that_no_clock_has_are_refused(value: float, tmp_path: Path) -> None:
+    q, tau = values(2)
+    t = np.where(T < 1.0, T, value)
+    columns = {"time": t} | {f"q{k}": q[:, k] for k in range(2)}
+    columns |= {f"tau{k}": tau[:, k] for k in range(2)}
+    path = written(tmp_path / "log.csv", columns)
+    for lazy in (False, True):
+        with pytest.raises(DescriptionError, match=r"log\.csv: .*202.*time.*--rate"):
+            md.read_recording(path, TWO, lazy=lazy).load()
+    with pytest.raises(DescriptionError, match=r"t: .*sample"):
+        md.Recording(t, q, tau)
+    assert len(md.read_recording(path, TWO, rate=200.0)) == len(T)
+
+
+@pytest.mark.parametrize("method", ["wls", "iv"])
+def test_samples_after_a_clock_has_stopped_are_left_out(method: str) -> None:
+    robot = TWO.with_parameters(np.nan_to_num(TWO.parameters, nan=0.3))
+    t = np.arange(1000) / 200
+    q, dq, ddq = md.trajectory.fourier(robot, seed=1)(t)
+    tau = md.inverse_dynamics(robot, q, dq, ddq)
+    log = md.Recording(np.where(t < 4.0, t, 10.0), q, tau)
+    found = md.identify(robot, log, method, friction=(), prior=False)
+    whole = md.identify(robot, log[:800], method, friction=(), prior=False)
+    np.testing.assert_allclose(found.beta, whole.beta, rtol=1e-6)
+
+
 @pytest.mark.parametrize("names", [("current_{}",), ("I_{} [A]",), ("motor_{}_curr",)])
 def test_currents_without_a_gain_are_refused(names: tuple[str], tmp_path: Path) -> None:
     q, tau = values(2)

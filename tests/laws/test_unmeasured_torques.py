@@ -87,6 +87,8 @@ def test_the_estimate_says_which(tmp_path: Path) -> None:
     assert again.record["preparation"][UNMEASURED] in (["joint2"], ("joint2",))
     test = md.validate(again, without(log(1), 1, 0.0))
     assert np.isnan(test.per_joint["joint2"]["relative_error"])
+    (row,) = (line for line in test.table().splitlines() if line.startswith("| joint2 "))
+    assert row == "| joint2 | - | - | - | - | - | torque not measured |"
     assert test.relative_error < 0.1
     md.report(again, without(log(1), 1, 0.0), tmp_path / "report.html")
 

@@ -132,7 +132,7 @@ class Actuators:
         """
         target = Path(path)
         endings = {Path(TARGETS[name]).suffix: name for name in _TARGETS}
-        if target.suffix.lower() in endings and not target.is_dir():
+        if target.suffix.lower() in endings and not os.path.isdir(target):
             if to is not None:
                 raise DescriptionError(
                     f"{target}: the ending chooses the format; to= is for a folder"

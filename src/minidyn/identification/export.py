@@ -184,13 +184,13 @@ def export(
     ending = target.suffix.lower()
     origin = _source(estimate, source)
     inputs = [origin, None if origin is None else origin.with_name(origin.name + SIDE)]
-    if ending in _ENDINGS and not target.is_dir():
+    if ending in _ENDINGS and not os.path.isdir(target):
         if to is not None:
             raise DescriptionError(f"{target}: the ending chooses the format; to= is for a folder")
         check_outputs([target], inputs, ours=False)
         files, notices = _one(estimate, _ENDINGS[ending], target, origin, test)
         return Exported(tuple(files), (*notices, *_rigid(estimate)))
-    if ending in _WRONG and not target.is_dir():
+    if ending in _WRONG and not os.path.isdir(target):
         raise DescriptionError(
             f"{target}: the name ends with {ending!r}; expected a folder, or one of "
             f"{', '.join(_ENDINGS)}"

@@ -48,7 +48,7 @@ from minidyn.recording.ready import (
 )
 from minidyn.recording.recording import SKETCH, Recording, leaving_out, without_sketch
 from minidyn.recording.sketch import Sketch, sketch_of, sketched
-from minidyn.text import markdown_cell, percent, plain_percent, plot_label
+from minidyn.text import markdown_cell, percent, plain_amount, plain_percent, plot_label
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -175,10 +175,9 @@ class Validation:
         for name, entry in self.per_joint.items():
             keys = ("relative_error", "filtered_relative_error", "prior_relative_error")
             cells = " | ".join(plain_percent(entry.get(key, math.nan)) for key in keys)
-            numbers = f"{entry['rmse']:.4g} | {entry['bias']:+.3g}"
-            lines.append(
-                f"| {markdown_cell(name)} | {cells} | {numbers} | {self.whiteness[name]} |"
-            )
+            sizes = plain_amount(entry["rmse"], ".4g"), plain_amount(entry["bias"], "+.3g")
+            row = (markdown_cell(name), cells, *sizes, self.whiteness[name])
+            lines.append(f"| {' | '.join(row)} |")
         every = (self.relative_error, self.filtered_relative_error, self.prior_relative_error)
         lines.append(
             f"| all | {' | '.join(plain_percent(value) for value in every)} | {self.rmse:.4g} | | |"

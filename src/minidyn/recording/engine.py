@@ -14,7 +14,14 @@ import multiprocessing
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
+from concurrent.futures import (
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    wait,
+)
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -38,6 +45,7 @@ _AHEAD = 128
 _ALONE = 32  # chunks that are tasks of their own; clusters get those after them two at a time
 _CLUSTERS = ("distributed", "ray", "mpi4py")
 _TRIES = 3
+_POLL = 1.0  # s between two looks whether a cluster still answers
 _OPENED = 256  # tasks, about, in which many files are opened
 
 
@@ -213,6 +221,7 @@ class _Waiting:
         for left in reversed(range(_TRIES)):
             answers: list[_Answer]
             try:
+                self._wait()
                 answers = self.future.result()
             except CancelledError as error:  # nobody here cancels what is waited for
                 raise WorkerFailed(_gone(self.engine, error)) from None
@@ -225,14 +234,25 @@ class _Waiting:
             self.future = self._submitted()
         return answers
 
+    def _wait(self) -> None:
+        """Wait until the task is done.
+
+        A result that a Dask scheduler was sending when it was killed never comes. Its client tries
+        to connect again for a while (the client's `timeout`), and is closed then.
+        """
+        client = getattr(self.engine.executor, "_client", None)
+        while not wait([self.future], _POLL if client is not None else None).done:
+            if getattr(client, "status", "") == "closed":
+                raise CancelledError("the client is closed")
+
 
 def _gone(engine: Engine, error: Exception) -> str:
     """Say that whoever hands out tasks no longer answers, and where the work goes on."""
     who = "the Dask scheduler" if _module(engine.executor) in _CLUSTERS else "the executor"
     kept = (
-        f"the same call goes on in {engine.keep}"
+        f"the same call resumes from {engine.keep}"
         if engine.keep is not None
-        else "with keep=FOLDER (--keep FOLDER) the same call goes on where it was"
+        else "with keep=FOLDER (--keep FOLDER) the same call resumes instead of starting again"
     )
     return f"{who} no longer answers ({type(error).__name__}): start it again; {kept}"
 

@@ -21,7 +21,7 @@ from minidyn.errors import MinidynError
 from minidyn.model.robot import Robot
 from minidyn.notices import warning
 from minidyn.recording.lazy import AnyRecording, ChangedRun, LazyRecording
-from minidyn.recording.recording import Recording
+from minidyn.recording.recording import LARGEST, Recording
 
 NOT_MEASURED = warning(
     "recording.torque_not_measured",
@@ -33,9 +33,6 @@ NOT_MEASURED = warning(
 
 UNMEASURED = "unmeasured"
 """Where `info` of a recording has the names of joints whose torques are not measured."""
-
-LARGEST = {"q": 1e9, "dq": 1e12, "ddq": 1e15, "tau": 1e12}
-"""Values beyond these, in SI units, are of no robot: a broken message, a file read wrongly."""
 
 _FEWEST = 20  # samples that show that a torque does not change
 _TILE = 1 << 16  # samples that are looked at at once

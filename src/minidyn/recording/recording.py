@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 SIGNALS = ("q", "dq", "ddq", "tau")
 """What is measured of each joint: position, speed, acceleration, torque."""
 
+LARGEST = {"t": 1e12, "q": 1e9, "dq": 1e12, "ddq": 1e15, "tau": 1e12}
+"""Values beyond these, in SI units, are of no robot: a broken message, a file read wrongly."""
+
 KNOWN_TORQUE, COMMAND = "known_torque", "q_d"
 """Names of telemetry: torques known before a fit, N m or N at the joint.
 
@@ -185,14 +188,21 @@ class Recording:
         ):
             object.__setattr__(self, attribute, value)
         for number, (begin, end) in enumerate(self._bounds):
-            falls = times[begin + 1 : end] < times[begin : end - 1]
-            if falls.any():
-                at = begin + int(np.argmax(falls)) + 1
+            rises = times[begin + 1 : end] >= times[begin : end - 1]  # NaN does not
+            if not rises.all():
+                at = begin + int(np.argmin(rises)) + 1
+                fault = "time runs backwards" if np.isfinite(times[at]) else "the time is no number"
                 raise DescriptionError(
-                    f"t: time runs backwards at sample {at} of run {number + 1} "
+                    f"t: {fault} at sample {at} of run {number + 1} "
                     f"({self.t[at - 1]:.6g} s, then {self.t[at]:.6g} s); a new run begins with a "
                     "new start"
                 )
+            for at in (begin, end - 1):  # the others are between these two
+                if not abs(times[at]) <= LARGEST["t"]:
+                    raise DescriptionError(
+                        f"t: {times[at]:.6g} s at sample {at}; expected a number of at most "
+                        f"{LARGEST['t']:g} s"
+                    )
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"telemetry": dict(self.telemetry), "info": dict(self.info)}

@@ -46,7 +46,7 @@ def casestudy(name: str, output: str, words: tuple[str, ...], every: bool, as_js
     )
     from minidyn.display import save_figure
     from minidyn.errors import MinidynError, UnknownName
-    from minidyn.files import check_folder, check_outputs, write_atomically
+    from minidyn.files import check_folder, check_outputs, made_folder, write_atomically
 
     if name != "all" and name not in STUDIES:
         raise UnknownName("case study", name, (*STUDIES, "all"))
@@ -62,7 +62,7 @@ def casestudy(name: str, output: str, words: tuple[str, ...], every: bool, as_js
     laws = [] if single or "lu-meng" not in chosen else ["modified_slotine_li", "craig"]
     recorded = [folder / f"{law}{ending}" for law in laws for ending in (".npz", ".png")]
     check_outputs([*pages.values(), *recorded])
-    folder.mkdir(parents=True, exist_ok=True)
+    made_folder(folder)
     found: dict[str, Study] = {}
     for one in chosen:
         with progress(f"case study {one}"):

@@ -23,7 +23,7 @@ from minidyn.app.cli.options import (
     robot_argument,
 )
 from minidyn.app.cli.text import print_json, print_table, safe, told
-from minidyn.errors import DescriptionError, MinidynError, UnknownName, UnknownParameters
+from minidyn.errors import MinidynError, UnknownName, UnknownParameters
 from minidyn.text import plain
 
 _COUNTED = ("mul", "add", "div", "sincos", "sqrt", "other")
@@ -84,17 +84,11 @@ def generate(
     Example: minidyn generate rx90 inertia_matrix --base --target c --output out
     """
     from minidyn.codegen.files import code_files, function_for
-    from minidyn.files import check_outputs, write_atomically
+    from minidyn.files import check_outputs, made_folder, write_atomically
 
     arm = told(robot.load())
     function = function_for(arm, what, **given(options))
-    folder = Path(output)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DescriptionError(
-            f"{folder}: the folder cannot be made ({error.strerror or error})"
-        ) from None
+    folder = made_folder(output)
     texts = code_files(
         arm, function, target, **given({"tolerance": options["tolerance"]})
     )  # names are made of letters, digits and underscores alone

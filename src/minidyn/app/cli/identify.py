@@ -19,7 +19,7 @@ from minidyn.app.cli.text import (
 )
 from minidyn.errors import DescriptionError
 from minidyn.notices import Notice
-from minidyn.text import plain
+from minidyn.text import plain, plain_amount
 from minidyn.text import plain_percent as percent
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ def _print_errors(estimate: Estimate, validations: dict[str, Validation]) -> Non
         rows, words = [], validation.whiteness
         for name, entry in validation.per_joint.items():
             errors = (percent(entry.get(key, float("nan"))) for key in keys)
-            sizes = (f"{entry['rmse']:.3g}", f"{entry['bias']:+.2g}")
+            sizes = plain_amount(entry["rmse"], ".3g"), plain_amount(entry["bias"], "+.2g")
             rows.append((safe(name), *errors, *sizes, words[name].split(",")[0]))
         every = [percent(getattr(validation, key)) for key in keys]
         rows.append(("all joints", *every, f"{validation.rmse:.3g}", "", ""))

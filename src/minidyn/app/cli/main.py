@@ -18,6 +18,7 @@ import click
 from minidyn import __version__
 from minidyn.app.cli.options import joined_numbers
 from minidyn.errors import MinidynError, Unforeseen, details_of, near_names
+from minidyn.files import require_name
 from minidyn.text import plain
 
 VERBS: dict[str, dict[str, tuple[str, str]]] = {
@@ -130,6 +131,8 @@ class _Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        for word in args:  # else whoever opens it raises an error of Python
+            require_name(word)
         names = self.list_commands(ctx)
         if args and args[0] not in names and not args[0].startswith("-"):
             raise click.UsageError(

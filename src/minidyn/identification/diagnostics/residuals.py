@@ -187,6 +187,8 @@ def whiteness_words(probability: float, predictable: float) -> str:
     """Return in words what the Ljung-Box test and the share of power that the sample before
     predicts say.
     """
+    if math.isnan(probability):
+        return "torque not measured"
     if probability >= _WHITE:
         return "white: only noise is left"
     shown = f"autocorrelated (lag 1: {math.sqrt(predictable):.2g})"

@@ -33,7 +33,7 @@ from minidyn.arrays import (
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.errors import DescriptionError, MinidynError, WorkerFailed
-from minidyn.files import write_atomically
+from minidyn.files import made_folder, write_atomically
 from minidyn.formats.toml.write import toml_text
 from minidyn.identification.diagnostics.plausible import require_meaning
 from minidyn.identification.estimators import solve
@@ -217,8 +217,7 @@ class _Store:
         cls, robot: Robot, base: BaseMap, reading: Mapping[str, Any], keep: str | os.PathLike[str]
     ) -> _Store:
         """Make the folder."""
-        folder = Path(keep).absolute()
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = made_folder(keep).absolute()
         return cls(folder, hash_of(folder, toml_text(robot), base.kept, base.matrix, dict(reading)))
 
     def place(self, given: Given) -> Path | None:

@@ -153,11 +153,10 @@ def even_stretches(run: Recording, wish: Settings, notices: list[Notice]) -> lis
             made += _bridged(_resampled(piece, rate), rate, notices)
         else:
             length = float(piece.t[-1] - piece.t[0])
-            made += _bridged(
-                piece,
-                (len(piece) - 1) / length if len(piece) > 2 and length > 0 else 1 / step,
-                notices,
-            )
+            if length == 0:  # a clock that stands still shows one sample
+                piece = piece[:1]
+            rate_here = (len(piece) - 1) / length if len(piece) > 2 else 1 / step
+            made += _bridged(piece, rate_here, notices)
     return made
 
 

@@ -35,7 +35,7 @@ import numpy as np
 
 from minidyn.arrays import Array, given_away
 from minidyn.errors import DescriptionError
-from minidyn.files import write_atomically
+from minidyn.files import made_folder, write_atomically
 from minidyn.recording.lazy import CHUNK, LazyRecording, RunOnDisk
 from minidyn.recording.prepare import segments
 from minidyn.recording.read.left_on_disk import hash_of
@@ -238,7 +238,7 @@ class _Folder:
 
     def __init__(self, keep: Path | None = None) -> None:
         if keep is not None:
-            keep.mkdir(parents=True, exist_ok=True)
+            made_folder(keep)
         self.name = scratch_folder().name if keep is None else str(keep)
         if not self.kept:
             weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)

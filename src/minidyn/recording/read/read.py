@@ -54,7 +54,7 @@ from minidyn.recording.read.tables import (
     NpzTable,
     StoredTable,
 )
-from minidyn.recording.recording import SIGNALS, Recording
+from minidyn.recording.recording import LARGEST, SIGNALS, Recording
 from minidyn.recording.sketch import info_of
 
 if TYPE_CHECKING:
@@ -438,17 +438,24 @@ class _Source:
     def times(self, columns: Columns, row: int, rows: int) -> Array:
         """Return the times (N,) of a batch that begins at a row, s.
 
-        One that is no number is an error.
+        One that is no number, or that no clock has, is an error.
         """
         if self.rate:
             return (row + np.arange(rows)) / self.rate
         values = (columns[self.binding.time[0]] - self.origin) * self.factor
         if len(self.binding.time) == 2:
             values = values + columns[self.binding.time[1]] * 1e-9
-        if not np.all(np.isfinite(values)):
-            bad = row + int(np.argmin(np.isfinite(values)))
+        possible = np.abs(values) <= LARGEST["t"]
+        if not np.all(possible):
+            bad = int(np.argmin(possible))
+            fault = (
+                f"a time of {values[bad]:.6g} s, which no clock has; correct or remove the row"
+                if np.isfinite(values[bad])
+                else "the time is no number"
+            )
             raise DescriptionError(
-                f"{self.table.path}: {self.table.place(bad)}: the time is no number"
+                f"{self.table.path}: {self.table.place(row + bad)}: {fault}, or give rate=HZ "
+                "(--rate)"
             )
         return values
 
@@ -469,6 +476,12 @@ def _bound(table: LogTable, given: SignalMap, robot: Robot | None) -> _Source:
         )
     if given.rate is None:
         values = first[binding.time[0]]
+        values = values[np.isfinite(values)]
+        if not len(values):
+            raise DescriptionError(
+                f"{table.path}: column {binding.time[0]!r}: no time is a number; name the time "
+                "column (time=COLUMN), or give rate=HZ (--rate)"
+            )
         stated = (
             "" if table.own and not given.time_unit and _not_seconds(values) else binding.time_unit
         )
