@@ -29,6 +29,7 @@ from minidyn.dynamics.record import STATES
 from minidyn.identification.estimators import solve
 from minidyn.identification.estimators.method import Fold, Options, Solution
 from minidyn.identification.friction.shared import ALIKE, Joined, Split, spread_of
+from minidyn.identification.problem import BlockProblem, Rows
 from minidyn.identification.rows.base_rows import signals_of, steady_regressor
 from minidyn.identification.rows.pieces import stacked
 from minidyn.model.drives import FRICTION, NON_NEGATIVE
@@ -222,15 +223,17 @@ def differing(
         some = log.thinned(max(1, len(log) // _ENOUGH))
         q, dq, ddq, tau = signals_of(some, "q", "dq", "ddq", "tau")
         Y = steady_regressor(robot, base, q, dq, ddq, some.telemetry.get(STATES))
-        left = ((tau - Y @ found.beta) / found.sigma)[..., None]
-        both = np.concatenate([Y[..., own] / found.sigma[:, None], left], axis=2)
-        turn = np.arange(len(both)) * _BLOCKS // len(both) % 2
-        halves = [both[turn == number].reshape(-1, len(own) + 1) for number in (0, 1)]
+        left = (tau - Y @ found.beta) / found.sigma
+        columns = Y[..., own] / found.sigma[:, None]
+        turn = np.arange(len(left)) * _BLOCKS // len(left) % 2
+        halves = [
+            Rows({"friction": columns[turn == k].reshape(-1, len(own))}, left[turn == k].ravel())
+            for k in (0, 1)
+        ]
         for one, other in (halves, halves[::-1]):
-            step = solve.pseudo_inverse(one[:, :-1])[0] @ one[:, -1]
-            squares.append(
-                [np.sum(other[:, -1] ** 2), np.sum((other[:, -1] - other[:, :-1] @ step) ** 2)]
-            )
+            step = BlockProblem.of(one).solved(allow_open=True).x
+            after = other.right - other.columns["friction"] @ step
+            squares.append([np.sum(other.right**2), np.sum(after**2)])
     before, after = np.sum(squares, axis=0).tolist()
     share = 1.0 - after / max(before, 1e-300)
     if not share > _WORTH:
@@ -248,17 +251,11 @@ def _own_friction(
     """Return the friction (m,) of one log about a mean (m,) where the shared parameters are those
     of beta (b,).
     """
-    own = list(split.own)
-    rows = np.vstack([part.R[:, own], np.diag(1.0 / spread)])
-    right = np.concatenate(
-        [part.z - part.R[:, split.shared] @ beta[list(split.shared)], mean / spread]
-    )
+    own = split.friction_rows(part.R, part.z, beta)
+    problem = BlockProblem.of(own, Rows.known("friction", mean, spread))
     if not bounded:
-        return np.asarray(np.linalg.lstsq(rows, right, rcond=None)[0], dtype=float)
-    from scipy.optimize import lsq_linear  # seldom needed
-
-    low = [0.0 if symbol in NON_NEGATIVE else -np.inf for symbol in split.symbols]
-    return np.asarray(lsq_linear(rows, right, (low, np.inf)).x, dtype=float)
+        return problem.solved().x
+    return problem.bounded(np.array([symbol in NON_NEGATIVE for symbol in split.symbols]))
 
 
 def _folds(split: Split, parts: Sequence[Solution], spread: Array, offsets: Array) -> list[Fold]:
