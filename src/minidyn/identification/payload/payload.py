@@ -20,7 +20,7 @@ from minidyn.identification.consistency.whitened import one_body
 from minidyn.identification.estimate import Estimate, EstimateLike, as_estimate
 from minidyn.identification.friction.choose import seen
 from minidyn.identification.payload import fit
-from minidyn.identification.payload.columns import raw_columns, unknowns_of
+from minidyn.identification.payload.columns import ALWAYS, raw_columns, unknowns_of
 from minidyn.identification.rows.base_rows import remembering
 from minidyn.identification.rows.pieces import pieces_of, reduced
 from minidyn.model.parameters import from_body, to_pseudo_inertia
@@ -196,31 +196,27 @@ def identify_payload(
             f"{len(run)} samples are too few for a payload; record some seconds of motion"
         )
     rows = reduced(pieces_of(run, raw))
-    unknowns = unknowns_of(raw, rows, np.zeros(10))
-    first = fit.fitted(raw, unknowns, rows, run, unknowns.always)
-    ten = (unknowns.units * first.x)[list(unknowns.always[-10:])]
+    ten = fit.fitted(raw, unknowns_of(raw, rows, np.zeros(10)), rows, run, ALWAYS).value("load")
     for _ in range(
         _REPEATS if has_load(estimate.robot) else 0
     ):  # friction grows with the load: about this one, then
         raw = replace(raw, carried=ten)
         rows = reduced(pieces_of(run, raw))
-        unknowns = unknowns_of(raw, rows, ten)
-        first, before = fit.fitted(raw, unknowns, rows, run, unknowns.always), ten
-        ten = (unknowns.units * first.x)[list(unknowns.always[-10:])]
+        unknowns, before = unknowns_of(raw, rows, ten), ten
+        ten = fit.fitted(raw, unknowns, rows, run, ALWAYS).value("load")
         if np.abs(ten - before)[6:].max() < _STEADY * np.abs(ten)[6:].max():
             break
     unknowns = unknowns_of(raw, rows, ten)
     found, changes = fit.selected(raw, unknowns, rows, run, level)
-    unknowns, found, trust = fit.trusted(raw, unknowns, rows, run, found)
-    covariance, blocks = fit.covariance_of(raw, unknowns, found, run)
-    load = list(found.active[-10:])
-    unit = unknowns.units[load]
-    ten = unit * found.x[load]
-    spread = covariance[-10:, -10:] * np.outer(unit, unit)
+    found, trust = fit.trusted(raw, unknowns, rows, run, found)
+    covariance, blocks = fit.covariance_of(raw, found, run)
+    load, unit = found.solution.places["load"], found.unknowns.units["load"]
+    ten = found.value("load")
+    spread = covariance[load, load] * np.outer(unit, unit)
     firmly_negative = ten[9] < _FIRM * np.sqrt(spread[9, 9])
     body = ten if firmly_negative else nearest_body(ten, spread)
-    left = np.sqrt(fit.squares(unknowns, rows, found.x) / len(run))
-    changes = [*fit.friction_changes(unknowns, found, covariance, blocks, rows, level), *changes]
+    left = np.sqrt(found.unknowns.squares(rows, found.solution.x) / len(run))
+    changes = [*fit.friction_changes(found, covariance, blocks, rows, level), *changes]
     settings: dict[str, Any] = {
         "samples": len(run),
         "blocks": blocks,
@@ -232,7 +228,7 @@ def identify_payload(
         "unconstrained": ten.tolist(),
         "baseline_errors": trust,
         "torque_over_residual": fit.largest_share(raw, rows, body, left),
-        "changes": [fit.described(group, raw, unknowns, found, covariance) for group in changes],
+        "changes": [fit.described(group, raw, found, covariance) for group in changes],
     }
     payload = Payload(0.0, body, None, link, spread, (), settings)
     return replace(payload, notices=tuple(notices + _notices(payload, ten, settings) + about_gains))
