@@ -87,23 +87,28 @@ def test_what_is_known_and_what_stays_open(seed: int) -> None:
     np.testing.assert_allclose(solution.spread("a"), np.linalg.inv(normal), rtol=1e-7)
     np.testing.assert_allclose(solution["b"], 1.0, rtol=1e-12)
     np.testing.assert_allclose(solution.spread("b"), np.diag(std**2), rtol=1e-12)
-    # without what is known: one block is seen, nothing of another, one combination of the third
-    X = np.column_stack([X[:, :2], X[:, 1]])
-    problem = BlockProblem(sizes, [[Rows({"a": X, "c": y[:, None] + X[:, :1]}, y)]])
+    # without what is known: of one block a combination, nothing of the next, all of the last
+    X, y = rng.normal(size=(9, 3)), rng.normal(size=9)
+    X[:, 2], c = X[:, 1], rng.normal(size=9)
+    problem = BlockProblem(sizes, [[Rows({"a": X, "c": c[:, None]}, y)]])
     seen = problem.solved(allow_open=True)
     assert seen.is_open.tolist() == [False, True, True, True, True, False]
     np.testing.assert_allclose(seen["b"], 0.0)
     assert np.isinf(np.diag(seen.covariance)).tolist() == seen.is_open.tolist()
-    used = np.column_stack([X[:, :2], y + X[:, 0]])  # the third column is the second once more
+    used = np.column_stack([X[:, :2], c])  # the third column is the second once more
     best = np.linalg.lstsq(used, y, rcond=None)[0]
-    np.testing.assert_allclose(seen.x[[0, 5]], best[[0, 2]], rtol=1e-7, atol=1e-12)
+    np.testing.assert_allclose(seen.x[[0, 5]], best[[0, 2]], rtol=1e-7)
     np.testing.assert_allclose(
         seen.covariance[np.ix_([0, 5], [0, 5])],
         np.linalg.inv(used.T @ used)[np.ix_([0, 2], [0, 2])],
         rtol=1e-6,
     )
+    np.testing.assert_allclose(seen.rest, np.sum((used @ best - y) ** 2), rtol=1e-8)
+    R, z, rest = problem.left_to("c")  # what is left where a stays open in part
+    projected = c - X @ np.linalg.pinv(X) @ c
+    np.testing.assert_allclose(z / R, [[projected @ y / (projected @ projected)]], rtol=1e-7)
+    np.testing.assert_allclose(rest, seen.rest, rtol=1e-8)
     alone = problem.only("c").solved()
-    c = y + X[:, 0]
     np.testing.assert_allclose(alone["c"], c @ y / (c @ c), rtol=1e-9)
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import chdtrc
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, covariance_root
 from minidyn.base.base_parameters import base_parameters
 from minidyn.control.controller import gain_vector, positive
 from minidyn.control.momentum_observer import momentum_observer, residual_noise
@@ -484,11 +484,9 @@ def spread_root(model: Estimate, friction_error: float = 0.0) -> Array:
     loose = ~np.isfinite(np.diag(covariance))
     covariance[loose] = covariance[:, loose] = 0.0
     covariance[loose, loose] = np.maximum(np.abs(model.beta[loose]), 1.0) ** 2
-    deviation = np.maximum(np.sqrt(np.diag(covariance)), 1e-12)
-    values, vectors = np.linalg.eigh(covariance / np.outer(deviation, deviation))
-    return np.asarray(
-        deviation[:, None] * vectors * np.sqrt(np.maximum(values, 1e-14 * values[-1])) @ vectors.T
-    )
+    certain = np.diag(covariance) < 1e-24
+    covariance[certain, certain] = 1e-24
+    return covariance_root(covariance, 1e-14)
 
 
 def noise_of(model: Estimate, period: float) -> Array:

@@ -95,6 +95,10 @@ class BlockSolution:
         """Return the covariance of a block, for independent errors."""
         return self.covariance[self.places[block], self.places[block]]
 
+    def std(self, block: str) -> Array:
+        """Return the standard deviations of a block, for independent errors."""
+        return np.asarray(np.sqrt(np.diag(self.spread(block))))
+
 
 class BlockProblem:
     """Rows of groups, each with its own unknowns, about unknowns of all.
@@ -153,7 +157,9 @@ class BlockProblem:
         R, z, rest = parts_of(self.triangle)
         if allow_open:
             inverse, is_open = pseudo_inverse(R)
-            return BlockSolution(self.places, inverse @ z, inverse, is_open, rest)
+            x = inverse @ z
+            rest += float(np.sum((R @ x - z) ** 2))
+            return BlockSolution(self.places, x, inverse, is_open, rest)
         inverse, is_open = solve_triangular(R, np.eye(len(R))), np.zeros(len(R), dtype=bool)
         return BlockSolution(self.places, solve_triangular(R, z), inverse, is_open, rest)
 
@@ -199,5 +205,5 @@ def _eliminated(rows: Array, count: int) -> tuple[Array, Array]:
     inverse, is_open = pseudo_inverse(top[:, :count])
     solved = inverse @ top[:, count:]
     if is_open.any():  # what these rows do not show of the first they show of the others
-        left = np.vstack([left, top[:, count:] - top[:, :count] @ solved])
+        left = _square(np.vstack([left, top[:, count:] - top[:, :count] @ solved]))
     return solved, left

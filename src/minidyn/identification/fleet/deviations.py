@@ -24,16 +24,14 @@ from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError
 from minidyn.identification.fleet.chances import Together, others
 from minidyn.identification.fleet.members import Member, friction_levels, friction_of
-from minidyn.identification.friction.shared import Joined, Split, pooled_spread, spread_of
+from minidyn.identification.friction.shared import PASSES, Joined, Split, pooled_spread, spread_of
 from minidyn.identification.problem import BlockProblem, Rows
 from minidyn.model.drives import FRICTION
 from minidyn.model.geometry import matrix_of
 from minidyn.model.joint import torque_unit
 from minidyn.model.parameters import transform
 
-_PASSES = 8
 _GAINS = 0.02  # spread of drive gains to begin with
-_LEAST_GAINS = 1e-3
 _FREE = 1e-8  # weight of a prior that is to decide nothing, over the spread's own
 _SHOWN = 1e-6  # of the best shown direction of a load: less is not shown
 _LOAD = np.array([0.1] * 6 + [0.3] * 3 + [1.0])  # kg m², kg m, kg: sizes of what is sought
@@ -173,7 +171,7 @@ def fitted(base: BaseMap, members: Sequence[Member]) -> FleetFit:
     spread, gains = np.full(len(split.own), np.inf), np.full(n, _GAINS)
     joint = Joined(split, [(part.R, part.z) for part in plain], spread, zeros)
     beta = joint.beta
-    for _ in range(_PASSES):
+    for _ in range(PASSES):
         extended = [_extended(member, split, beta) for member in members]
         parts = tuple(_part(member, own, gains) for member, own in zip(members, extended))
         joint = Joined(split, [(part.R, part.z) for part in parts], spread, zeros)
@@ -181,9 +179,7 @@ def fitted(base: BaseMap, members: Sequence[Member]) -> FleetFit:
         before, spread = (spread, gains), spread_of(split, parts, joint)
         alone = [_gains_alone(own, split, beta) for own in extended]
         found, noise = (np.array([pair[k] for pair in alone]) for k in range(2))
-        gains = np.maximum(
-            pooled_spread(found, noise, zeros, ["gain"] * n, np.ones(n)), _LEAST_GAINS
-        )
+        gains = pooled_spread(found, noise, zeros, ["gain"] * n, np.ones(n))
         if np.allclose(np.append(spread, gains), np.append(*before), rtol=0.02):
             break
     return FleetFit(base, split, beta, joint, spread, gains, parts)

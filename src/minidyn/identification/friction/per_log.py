@@ -28,10 +28,9 @@ from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.record import STATES
 from minidyn.identification.estimators import solve
 from minidyn.identification.estimators.method import Fold, Options, Solution
-from minidyn.identification.friction.shared import ALIKE, Joined, Split, spread_of
+from minidyn.identification.friction.shared import ALIKE, PASSES, Joined, Split, spread_of
 from minidyn.identification.problem import BlockProblem, Rows
 from minidyn.identification.rows.base_rows import signals_of, steady_regressor
-from minidyn.identification.rows.pieces import stacked
 from minidyn.model.drives import FRICTION, NON_NEGATIVE
 from minidyn.model.parameters import Column
 from minidyn.model.robot import Robot
@@ -49,7 +48,6 @@ TEMPERATURE = "temperature"
 
 _ENOUGH = 1000  # samples of a temperature
 _BREAK = 10.0  # s: a longer one, or time that runs backwards, begins a new log
-_PASSES = 6
 _LINE = 4  # logs, at least, that a line over the temperature takes
 _WARMTH = 0.5  # K: logs whose temperatures differ by less (1 σ) show no line
 _ANCHORS = 16  # samples by which a fitted log is recognised
@@ -164,7 +162,7 @@ def solve_per_log(
     )
     offsets = warmth - warmth.mean() if line else np.zeros(len(logs))
     spread = np.full(len(split.own), np.inf)
-    for _ in range(_PASSES):
+    for _ in range(PASSES):
         joint = Joined(split, [(part.R, part.z) for part in parts], spread, offsets)
         before, spread = spread, spread_of(split, parts, joint)
         if np.allclose(spread, before, rtol=0.02):
@@ -266,16 +264,13 @@ def _folds(split: Split, parts: Sequence[Solution], spread: Array, offsets: Arra
     made: list[Fold] = []
     for folds in zip(*(part.folds() for part in parts)):
         joint = Joined(split, [(R, z) for R, z, *_ in folds], spread, offsets)
-        (R, z, _), (a, B) = joint.form, joint.friction()
-        rows, rest = [], 0.0
-        for (_, _, test, right, left), own, change in zip(folds, a, B):
-            X = test.copy()
-            X[:, split.own] = 0.0
-            X += test[:, split.own] @ change
-            rows.append(np.column_stack([X, right - test[:, split.own] @ own]))
-            rest += left
-        X, y, more = stacked(rows)
-        made.append((R, z, X, y, rest + more))
+        held = []
+        for (_, _, X, y, _), a, B in zip(folds, *joint.friction()):
+            friction, shared = X[:, split.own], X.copy()
+            shared[:, split.own] = 0.0
+            held.append(Rows({"base": shared + friction @ B}, y - friction @ a))
+        R, z, rest = BlockProblem.of(*held).left_to("base")
+        made.append((*joint.form[:2], R, z, rest + sum(fold[4] for fold in folds)))
     return made
 
 

@@ -26,6 +26,9 @@ from minidyn.model.drives import FRICTION, NON_NEGATIVE, POSITION_TERMS, TERMS
 ALIKE = 4
 """Members that the spread of the same friction in other joints counts for."""
 
+PASSES = 8
+"""Times that spreads are found at most, each with what all have in common by the one before."""
+
 _LEAST = 1e-3  # of the typical size of a friction parameter: less spread is none
 
 

@@ -37,8 +37,8 @@ from minidyn.files import write_atomically
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.identification.estimators.least_squares import filtered_pieces
 from minidyn.identification.estimators.states import cutoff_of
-from minidyn.identification.estimators.total_least_squares import GainProblem, covariance_of_blocks
 from minidyn.identification.friction.choose import starting_model
+from minidyn.identification.gains.gain_problem import GainProblem, covariance_of_blocks
 from minidyn.identification.rows.base_rows import remembering
 from minidyn.identification.rows.pieces import Columns, Pieces, pieces_of, reduced
 from minidyn.identification.rows.triangles import joined
@@ -363,20 +363,14 @@ def identify_drive_gains(
             else "without it they explain as much"
         )
         raise MinidynError(_not_seen(mass, why))
-    floor = (
-        1e-9
-        * np.sqrt(np.mean(np.square(np.concatenate([np.asarray(run.tau) for run in runs])), axis=0))
-        + 1e-300
-    )
-    samples, n = problem.rows.samples, robot.n
+    n = robot.n
     for _ in range(2):
-        scale = np.maximum(np.sqrt(problem.rows_squares(x) / samples), floor)
-        x = problem.solve(x, scale)
+        x = problem.solve(x, problem.noise(x))
     if (share := problem.share(x)) < _LEAST:
         raise MinidynError(
             _not_seen(mass, f"it is {100 * share:.2g} % of the current of every joint at the most")
         )
-    sigma = np.maximum(np.sqrt(problem.rows_squares(x) / samples), floor)
+    sigma = problem.noise(x)
     states = [_pieces(run, _states) for run in runs]
     covariance = covariance_of_blocks(problem, x, sigma, pieces, states)
     gains = 1.0 / x[:n]
@@ -450,7 +444,7 @@ def _known_load(
         raise MinidynError(
             "inertia: a known inertia about the centre of mass needs a known centre: give com, too"
         )
-    sizes = mass * units_of(robot).length ** np.array([2.0] * 6 + [1.0] * 3 + [0.0])
+    sizes = mass * units_of(robot).parameters[robot.layout.links[0]]
     centre = np.zeros(3) if com is None else np.asarray(com, dtype=float)
     about = np.zeros((3, 3)) if inertia is None else np.asarray(inertia, dtype=float)
     for name, value, shape in (("com", centre, (3,)), ("inertia", about, (3, 3))):

@@ -268,7 +268,7 @@ def unknowns_of(raw: RawColumns, rows: Triangles, ten: Array) -> Unknowns:
         offer("gravity", "", everywhere(tilt, np.eye(2)), np.ones(2))
     mass = float(np.nansum([robot.parameters[part][9] for part in robot.layout.links]))
     mass = mass if mass > 0 else 10.0
-    sizes_of_body = mass * units_of(robot).length ** np.array([2.0] * 6 + [1.0] * 3 + [0.0])
+    sizes_of_body = mass * units_of(robot).parameters[robot.layout.links[0]]
     for index, (name, part) in enumerate(zip(robot.link_names, robot.layout.links)):
         body = estimate.base.matrix[:, part] * sizes_of_body
         if index != raw.carrier and np.any(body):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, covariance_root
 from minidyn.dynamics.drives import has_load
 from minidyn.errors import MinidynError
 from minidyn.identification.consistency.primal_dual import solve
@@ -286,9 +286,7 @@ def nearest_body(ten: Array, covariance: Array) -> Array:
     centre = np.linalg.solve(precision + prior, precision @ ten[6:9]) / mass
     radius = (3.0 * mass / (4.0 * np.pi * _DENSITY)) ** (1.0 / 3.0)
     ball = from_body(mass, centre, 0.4 * mass * radius**2 * np.eye(3))
-    deviation = np.sqrt(np.diag(covariance))
-    values, vectors = np.linalg.eigh(covariance / np.outer(deviation, deviation))
-    root = (vectors / np.sqrt(np.maximum(values, 1e-12 * values[-1]))).T / deviation
+    root = np.linalg.inv(covariance_root(covariance, 1e-12))
     problem = one_body(root, root @ ten, upper_factor(to_pseudo_inertia(ball)), _FAINT)
     return np.asarray(problem.phi(solve(problem).x)[0])
 
