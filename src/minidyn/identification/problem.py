@@ -48,7 +48,8 @@ class Rows:
         """Return what is known of a block: mean, and spread (k,) or a root (k, k) of its
         covariance.
         """
-        weight = np.diag(1.0 / spread) if spread.ndim == 1 else np.linalg.inv(spread)
+        root = np.diag(spread) if spread.ndim == 1 else spread
+        weight = np.asarray(np.linalg.inv(root), dtype=float)
         return cls({block: weight}, weight @ np.broadcast_to(mean, len(weight)))
 
     def matrix(self, places: Mapping[str, slice]) -> Array:

@@ -101,12 +101,10 @@ def _friction_of_run(speeds: Array, own: Sequence[tuple[int, float]], loaded: bo
     F = np.zeros((*speeds.shape, _SHAPES * len(own)))
     for number, (place, typical) in enumerate(own):
         over = speeds[:, place] / typical
-        curves = [np.tanh(over / _FALLS), over * np.abs(over)]
-        none = [np.zeros(len(over))] * len(curves)
         differences = [over, np.tanh(over / _REVERSAL), np.full(len(over), _OFFSET)]
-        if not loaded:
-            differences = [np.zeros(len(over))] * len(differences)
-        shapes = [*differences, *(none + curves if loaded else curves + none)]
+        curves = [np.tanh(over / _FALLS), over * np.abs(over)]
+        with_load, without = ([share * part for part in curves] for share in (loaded, not loaded))
+        shapes = [*(loaded * part for part in differences), *without, *with_load]
         F[:, place, _SHAPES * number : _SHAPES * (number + 1)] = np.stack(shapes, axis=1)
     return F
 
@@ -351,10 +349,8 @@ def identify_drive_gains(
     ]
     pieces = [_pieces(run, columns_of_run) for run, columns_of_run in zip(runs, columns)]
     spare = np.repeat([place for place, _ in own], _SHAPES).astype(np.intp)
-    rank = chosen.rank + len(spare)
-    problem = GainProblem(
-        joined([reduced(own) for own in pieces]), rank, known, open_directions, spare
-    )
+    rows = joined([reduced(own) for own in pieces])
+    problem = GainProblem(rows, chosen.rank, known, open_directions, spare)
     x, seen = problem.first_guess()
     if seen < _SEEN:
         why = (
@@ -381,7 +377,8 @@ def identify_drive_gains(
             _not_seen(mass, f"even the best gain is known to {100 * best:.2g} % only")
         )
     ten = problem.load(x)
-    of_load = open_directions @ covariance[n + rank :, n + rank :] @ open_directions.T
+    places = problem.places
+    of_load = open_directions @ covariance[places["load"], places["load"]] @ open_directions.T
     payload = Payload(0.0, ten, None, link, of_load)
     notices += _open(robot.joint_names, gains, deviation)
     if np.all(np.abs(gains - 1.0) < np.maximum(3.0 * deviation, 0.02)) and np.all(
@@ -392,7 +389,7 @@ def identify_drive_gains(
             TORQUES(f"all gains are one within {100 * worst:.2g} %: the logs seem to hold torques")
         )
     return DriveGains(
-        robot, gains, spread, chosen, x[n : n + chosen.rank], payload, sigma, tuple(notices)
+        robot, gains, spread, chosen, x[places["base"]], payload, sigma, tuple(notices)
     )
 
 

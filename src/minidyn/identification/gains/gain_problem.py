@@ -11,7 +11,7 @@ linear: rows are those of small changes, about a first guess that is linear.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -35,22 +35,27 @@ _BLOCKS = 60  # of time, about: more take longer and say no more
 class GainProblem:
     """Unknowns x: inverse gains (n,), base parameters (b,), and what is open of the load (u,)."""
 
-    rows: Triangles  # [Y | Y^L | current] of each joint, both runs
-    rank: int  # number of base parameters
+    rows: Triangles  # [Y | friction | Y^L | current] of each joint, both runs
+    rank: int  # number of base parameters, b
     known: Array  # known parameters of the load (10,)
     open_directions: Array  # (10, u)
-    # joints of the last base parameters, friction of one run alone, which is likely small
-    spare: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    # joints of the columns of friction that the terms lack, which is likely small (f,)
+    spare: NDArray[np.intp]
 
     @cached_property
     def places(self) -> dict[str, slice]:
         """Where the blocks of x are."""
-        load = self.open_directions.shape[1]
-        return places_of({"gain": len(self.rows.factors), "base": self.rank, "load": load})
+        sizes = {"gain": len(self.rows.factors), "base": self.rank, "friction": len(self.spare)}
+        return places_of({**sizes, "load": self.open_directions.shape[1]})
+
+    @property
+    def _torque(self) -> slice:
+        """Where the unknowns of torque are, the load's apart."""
+        return slice(self.places["base"].start, self.places["load"].start)
 
     @cached_property
     def _whole(self) -> tuple[Array, Array]:
-        """Columns (K, n, b + 10) and currents (K, n) that say as much as all samples."""
+        """Columns (K, n, b + f + 10) and currents (K, n) that say as much as all samples."""
         factors = self.rows.factors
         whole = np.zeros((factors[0].shape[1], len(factors), factors[0].shape[1]))
         for joint, factor in enumerate(factors):
@@ -67,8 +72,8 @@ class GainProblem:
         return np.asarray(self.known + self.open_directions @ x[self.places["load"]])
 
     def torque_parameters(self, x: Array) -> Array:
-        """Return base parameters and the load's, which give torques."""
-        return np.concatenate([x[self.places["base"]], self.load(x)])
+        """Return what gives torques: base parameters, friction, and the load's parameters."""
+        return np.concatenate([x[self._torque], self.load(x)])
 
     def left(self, x: Array, W: Array, y: Array) -> Array:
         """Return currents y less predicted ones (K, n)."""
@@ -79,8 +84,8 @@ class GainProblem:
         n = W.shape[1]
         gains = np.eye(n) * (W @ self.torque_parameters(x))[..., None]
         scaled = x[:n, None] * W
-        load = scaled[..., self.rank :] @ self.open_directions
-        return np.concatenate([gains, scaled[..., : self.rank], load], axis=2)
+        load = scaled[..., -10:] @ self.open_directions
+        return np.concatenate([gains, scaled[..., :-10], load], axis=2)
 
     def noise(self, x: Array) -> Array:
         """Return the standard deviation of each joint's residual current (n,)."""
@@ -89,7 +94,7 @@ class GainProblem:
 
     def _felt(self, load: Array) -> Array:
         """Return the size of the torque of a load at each joint (n,)."""
-        return np.asarray(np.linalg.norm(self._whole[0][..., self.rank :] @ load, axis=0))
+        return np.asarray(np.linalg.norm(self._whole[0][..., -10:] @ load, axis=0))
 
     def share(self, x: Array) -> float:
         """Return the load's share of the current, at the joint where it is largest."""
@@ -103,21 +108,20 @@ class GainProblem:
         noise, but near, and linear: no start decides. Standard deviations are those of white
         residuals.
         """
-        (W, current), (_, base, load) = self._whole, self.places.values()
-        n, size = base.start, self._sizes * np.sqrt(self.rows.samples)
+        (W, current), load = self._whole, self.places["load"]
+        n, size = len(self._sizes), self._sizes * np.sqrt(self.rows.samples)
         joints = np.arange(n)
         p = int(np.argmax(self._felt(self.known) / size))
         A = np.zeros((*current.shape, load.stop))
         A[:, joints, joints] = -current  # times k_j / k_p
-        A[..., p] = W[..., self.rank :] @ self.known  # times 1 / k_p
-        A[..., base] = W[..., : self.rank]
-        A[..., load] = W[..., self.rank :] @ self.open_directions
+        A[..., p] = W[..., -10:] @ self.known  # times 1 / k_p
+        A[..., self._torque] = W[..., :-10]
+        A[..., load] = W[..., -10:] @ self.open_directions
         A /= size[:, None]
         norms = np.linalg.norm(A, axis=(0, 1))
         A *= norms > 1e-9 * norms.max()  # a planar arm feels few of the load's parameters
         right = np.where(joints == p, current / size[p], 0.0)
-        spread = _SPARE / _GUESSED * size[self.spare]
-        friction = Rows({"base": self._of_spare(1.0 / spread)}, np.zeros(len(spread)))
+        friction = Rows.known("friction", 0.0, _SPARE / _GUESSED * size[self.spare])
         data = Rows.split(A.reshape(-1, load.stop), right.ravel(), self.places)
         solution = BlockProblem.of(data, friction).solved(allow_open=True)
         y = solution.x
@@ -128,25 +132,21 @@ class GainProblem:
         ratios = np.where(ratios > 1e-3, ratios, float(np.median(ratios[ratios > 0])))
         return np.append(scale / ratios, y[n:] / scale), float(y[p] / max(deviation, 1e-300))
 
-    def _of_spare(self, values: Array) -> Array:
-        """Return rows (m, b) with a value for each of the spare base parameters."""
-        return np.eye(self.rank)[self.rank - len(values) :] * values[:, None]
-
     def linear(self, x: Array, scale: Array, prior: Array) -> list[Rows]:
         """Return residuals and their slopes about x, in units of the noise, what is known last."""
-        gain, base, load = self.places.values()
         W, current = self._whole
         slopes = (-self.slopes(x, W) / scale[:, None]).reshape(-1, len(x))
         left = (self.left(x, W, current) / scale).ravel()
-        count, spread = len(self.spare), _SPARE * self._sizes[self.spare]
-        friction, inverse = x[base.stop - count : base.stop] / spread, x[self.spare]
-        of_gains = np.eye(gain.stop)[self.spare] * friction[:, None]
-        of_friction = self._of_spare(inverse / spread)
+        gain, _, friction, load = (x[place] for place in self.places.values())
+        inverse, size = gain[self.spare], _SPARE * self._sizes[self.spare]
+        of_gains = np.eye(len(gain))[self.spare] * (friction / size)[:, None]
         return [
             Rows.split(slopes, left, self.places),
-            Rows.known("gain", x[gain] - prior, _PRIOR * prior),
-            Rows.known("load", x[load], np.ones(len(x[load]))),
-            Rows({"gain": of_gains, "base": of_friction}, friction * inverse),
+            Rows.known("gain", gain - prior, _PRIOR * prior),
+            Rows.known("load", load, np.ones(len(load))),
+            Rows(
+                {"gain": of_gains, "friction": np.diag(inverse / size)}, friction * inverse / size
+            ),
         ]
 
     def solve(self, x: Array, scale: Array) -> Array:
@@ -159,7 +159,7 @@ class GainProblem:
         """
         from scipy.optimize import least_squares  # heavy, and estimators do without
 
-        n, b = self.places["base"].start, self.rank
+        n, torque = len(scale), self._torque
         p = int(np.argmax(self._felt(self.load(x)) * x[:n] / scale))
         prior = np.abs(x[:n])
         lower = np.where(np.arange(len(x)) < n, 0.0, -np.inf)
@@ -169,7 +169,7 @@ class GainProblem:
             turned = y.copy()
             turned[:n] *= y[p]
             turned[p] = y[p]
-            turned[n : n + b] /= y[p]
+            turned[torque] /= y[p]
             return turned
 
         def rows(y: Array) -> Array:
@@ -179,17 +179,21 @@ class GainProblem:
         def slope(y: Array) -> Array:
             J = rows(y)[:, :-1]
             others = np.delete(np.arange(n), p)
-            J[:, p] += J[:, others] @ y[others] - J[:, n : n + b] @ y[n : n + b] / y[p] ** 2
+            J[:, p] += J[:, others] @ y[others] - J[:, torque] @ y[torque] / y[p] ** 2
             J[:, others] *= y[p]
-            J[:, n : n + b] /= y[p]
+            J[:, torque] /= y[p]
             return J
 
         start = x.copy()
         start[:n] /= x[p]
         start[p] = x[p]
-        start[n : n + b] *= x[p]
+        start[torque] *= x[p]
+
+        def value(y: Array) -> Array:
+            return rows(y)[:, -1]
+
         found = least_squares(
-            lambda y: rows(y)[:, -1],
+            value,
             start,
             slope,
             bounds=(lower, np.inf),

@@ -20,6 +20,7 @@ from minidyn.dynamics.record import STATES
 from minidyn.errors import DescriptionError
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.problem import places_of
+from minidyn.identification.rows.pieces import Pieces, pieces_of, reduced
 from minidyn.identification.rows.triangles import Triangles
 from minidyn.model.drives import FRICTION
 from minidyn.model.geometry import matrix_of
@@ -41,6 +42,7 @@ class RawColumns:
     """
 
     estimate: Estimate  # the baseline
+    run: Recording
     carrier: int  # index of the link that carries the load
     placement: Array  # the load's frame on it (4, 4)
     with_friction: Robot  # the baseline's robot with all simple friction terms switched on
@@ -121,6 +123,11 @@ class RawColumns:
             )
         return slopes, known
 
+    @cached_property
+    def rows(self) -> Triangles:
+        """All of the run, reduced."""
+        return reduced(pieces_of(self.run, self))
+
     @property
     def places(self) -> tuple[slice, slice, slice, slice]:
         """Where load, friction, base and tilt columns are."""
@@ -128,7 +135,9 @@ class RawColumns:
         return slice(0, 10), slice(10, f), slice(f, b), slice(b, b + len(self.turned))
 
 
-def raw_columns(estimate: Estimate, link: str | None, gains: Array | None = None) -> RawColumns:
+def raw_columns(
+    estimate: Estimate, run: Recording, link: str | None, gains: Array | None
+) -> RawColumns:
     """Return the columns for a load on a link or frame; None: the last link.
 
     The gains' covariance (n, n) is that of the shares by which torques, the baseline's too, are
@@ -156,7 +165,7 @@ def raw_columns(estimate: Estimate, link: str | None, gains: Array | None = None
     gains = np.zeros((robot.n, robot.n)) if gains is None else gains
     place = matrix_of(steps)
     return RawColumns(
-        estimate, carrier, place, with_friction, friction, tuple(turned), gains, np.zeros(10)
+        estimate, run, carrier, place, with_friction, friction, tuple(turned), gains, np.zeros(10)
     )
 
 
@@ -178,6 +187,7 @@ class Group:
 class Unknowns:
     """Blocks of unknowns in units of their expected sizes, and how they act on each joint."""
 
+    raw: RawColumns
     maps: Mapping[str, Array]  # from raw columns to a block, for each joint (n, k, c)
     # size of one unit (c,), of use for load, friction, scale and tilt
     units: Mapping[str, Array]
@@ -206,22 +216,28 @@ class Unknowns:
         wider = self.maps["baseline"] * factor
         return replace(self, maps={**self.maps, "baseline": wider})
 
-    def of(self, X: Array) -> Array:
-        """Return the columns (N, n, u) of unknowns from raw ones (N, n, k)."""
-        return np.asarray(np.swapaxes(np.swapaxes(X, 0, 1) @ self.whole, 0, 1))
+    def columns(self, piece: Recording) -> tuple[Array, Array]:
+        """Return the columns (N, n, u) of unknowns, and measured minus baseline torque (N, n)."""
+        X, y = self.raw(piece)
+        return np.asarray(np.swapaxes(np.swapaxes(X, 0, 1) @ self.whole, 0, 1)), y
 
-    def squares(self, rows: Triangles, x: Array) -> Array:
+    @property
+    def pieces(self) -> Pieces:
+        """The rows of the run."""
+        return pieces_of(self.raw.run, self.columns)
+
+    def squares(self, x: Array) -> Array:
         """Return for each joint the sum of squared residual torques (n,) of unknowns x (u,)."""
-        parts = zip(rows.factors, self.whole)
+        parts = zip(self.raw.rows.factors, self.whole)
         return np.array([np.sum((F @ np.append(turn @ x, -1.0)) ** 2) for F, turn in parts])
 
 
-def unknowns_of(raw: RawColumns, rows: Triangles, ten: Array) -> Unknowns:
+def unknowns_of(raw: RawColumns, ten: Array) -> Unknowns:
     """Return the unknowns of a run, with what is known of the load (10,).
 
     A changed torque scale acts on its torque.
     """
-    estimate, robot = raw.estimate, raw.estimate.robot
+    estimate, robot, rows = raw.estimate, raw.estimate.robot, raw.rows
     n = robot.n
     load, friction, base, tilt = raw.places
     total = rows.factors[0].shape[1] - 1
@@ -256,7 +272,7 @@ def unknowns_of(raw: RawColumns, rows: Triangles, ten: Array) -> Unknowns:
     add("friction", everywhere(friction, np.diag(sizes)), np.array(sizes))
     # the baseline's errors: its covariance has independent unit unknowns
     of_base = everywhere(base, covariance_root(_finite(estimate)))
-    of_gains = _gain_errors(raw, rows, ten)
+    of_gains = _gain_errors(raw, ten)
     for block, columns in (("baseline", of_base), ("gains", of_gains)):
         add(block, columns, np.ones(columns.shape[2]))
     for joint, name in enumerate(robot.joint_names):
@@ -279,10 +295,10 @@ def unknowns_of(raw: RawColumns, rows: Triangles, ten: Array) -> Unknowns:
     for index, joint_name in zip(robot.independent, robot.joint_names):
         if terms := [k for k, term in enumerate(raw.friction) if term.joint == index]:
             groups.append(Group("friction", joint_name, "friction", tuple(terms)))
-    return Unknowns(maps, units, tuple(groups), tuple(candidates))
+    return Unknowns(raw, maps, units, tuple(groups), tuple(candidates))
 
 
-def _gain_errors(raw: RawColumns, rows: Triangles, ten: Array) -> Array:
+def _gain_errors(raw: RawColumns, ten: Array) -> Array:
     """Return the columns (n, k, r) of independent unit errors of the drive gains.
 
     Gains that are off by shares u make torques (1 + u_j) (Y_j beta + Y_j^L phi) of this run and of
@@ -291,7 +307,7 @@ def _gain_errors(raw: RawColumns, rows: Triangles, ten: Array) -> Array:
     load. S is that of least squares on this run's motion, joints weighted by their noise, for the
     baseline's motion is not known here.
     """
-    estimate = raw.estimate
+    estimate, rows = raw.estimate, raw.rows
     n, b = estimate.robot.n, len(estimate.beta)
     load, _, base, _ = raw.places
     values, vectors = np.linalg.eigh(raw.gains)

@@ -5,7 +5,6 @@ Unknowns and noise, which changes the data ask for, the baseline's own errors.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +15,7 @@ from minidyn.arrays import Array
 from minidyn.identification.estimators.solve import block_sums, memory_of
 from minidyn.identification.payload.columns import ALWAYS, Group, RawColumns, Unknowns
 from minidyn.identification.problem import BlockProblem, BlockSolution, Rows
-from minidyn.identification.rows.pieces import Pieces, pieces_of, residuals, scores
-from minidyn.identification.rows.triangles import Triangles
-from minidyn.recording.recording import Recording
+from minidyn.identification.rows.pieces import residuals, scores
 
 # torque that only a change explains, over the noise of its joint, from which it is taken for one
 _RELEVANT = 0.3
@@ -49,59 +46,47 @@ class LoadFit:
         return np.asarray(self.scale / np.sqrt(self.memory))
 
 
-def _problem(unknowns: Unknowns, rows: Triangles, scale: Array) -> BlockProblem:
+def _problem(unknowns: Unknowns, scale: Array) -> BlockProblem:
     """Return the problem of unknowns, each about zero with its unit as deviation."""
     places = unknowns.places
     known = [Rows.known(block, 0.0, np.ones(len(unit))) for block, unit in unknowns.units.items()]
     data = [
         Rows.split(factor[:, :-1] @ turn / noise, factor[:, -1] / noise, places)
-        for factor, turn, noise in zip(rows.factors, unknowns.whole, scale)
+        for factor, turn, noise in zip(unknowns.raw.rows.factors, unknowns.whole, scale)
     ]
     return BlockProblem.of(*known, *data)
 
 
-def fitted(
-    raw: RawColumns, unknowns: Unknowns, rows: Triangles, run: Recording, blocks: Sequence[str]
-) -> LoadFit:
-    """Return the solution of blocks with the noise and the memory that its own residuals have."""
-    unknowns = unknowns.only(*blocks)
+def fitted(unknowns: Unknowns) -> LoadFit:
+    """Return the solution with the noise and the memory that its own residuals have."""
+    run, sigma = unknowns.raw.run, unknowns.raw.estimate.sigma
     floor = 1e-9 * np.sqrt(np.mean(np.square(run.tau), axis=0)) + 1e-300  # type: ignore[arg-type]
-    scale, memory = np.maximum(raw.estimate.sigma, floor), np.ones(len(rows.factors))
+    scale, memory = np.maximum(sigma, floor), np.ones(len(sigma))
     for _ in range(3):
-        solution = _problem(unknowns, rows, scale).solved()
-        left = residuals(_pieces(raw, unknowns, run), solution.x)
+        solution = _problem(unknowns, scale).solved()
+        left = residuals(unknowns.pieces, solution.x)
         memory = np.minimum(memory_of(left, run.starts), len(run) / 30)
         # residuals are too small by the share of independent samples that was spent on unknowns
         spent = len(solution.x) - float(np.sum(np.square(solution.inverse)))
         independent = float(np.sum(len(run) / memory))
         grown = memory * independent / max(independent - spent, 0.1 * independent)
         scale = np.maximum(np.sqrt(np.mean(left**2, axis=0)), floor) * np.sqrt(grown)
-    return LoadFit(unknowns, _problem(unknowns, rows, scale).solved(), scale, memory)
+    return LoadFit(unknowns, _problem(unknowns, scale).solved(), scale, memory)
 
 
-def _pieces(raw: RawColumns, unknowns: Unknowns, run: Recording) -> Pieces:
-    def mapped(piece: Recording) -> tuple[Array, Array]:
-        X, y = raw(piece)
-        return unknowns.of(X), y
-
-    return pieces_of(run, mapped)
-
-
-def selected(
-    raw: RawColumns, unknowns: Unknowns, rows: Triangles, run: Recording, level: float
-) -> tuple[LoadFit, list[Group]]:
+def selected(unknowns: Unknowns, level: float) -> tuple[LoadFit, list[Group]]:
     """Add candidate groups as long as one explains more than chance, judged by the noise with all
     of them.
     """
-    full = fitted(raw, unknowns, rows, run, tuple(unknowns.units))
-    problem = _problem(full.unknowns, rows, full.scale)
+    run, rows, full = unknowns.raw.run, unknowns.raw.rows, fitted(unknowns)
+    problem = _problem(unknowns, full.scale)
     free = max(1.0, float(np.sum(len(run) / full.memory)) - len(full.solution.x))
     variance = max(1.0, full.solution.rest / free)
     sigma = np.maximum(full.sigma, _SMALL * np.sqrt(np.mean(np.square(run.tau), axis=0)))  # type: ignore[arg-type]
     chosen: list[Group] = []
     active, best = ALWAYS, problem.only(*ALWAYS).solved()
     while True:
-        before = unknowns.only(*active).squares(rows, best.x)
+        before = unknowns.only(*active).squares(best.x)
         clear: list[tuple[float, Group, BlockSolution]] = []  # with what each is worth
         for group in unknowns.candidates:
             if group in chosen:
@@ -109,7 +94,7 @@ def selected(
             blocks, count = (*active, group.block), len(group.places)
             found = problem.only(*blocks).solved()
             gain = (best.rest - found.rest) / variance
-            after = unknowns.only(*blocks).squares(rows, found.x)
+            after = unknowns.only(*blocks).squares(found.x)
             explained = np.maximum(before - after, 0.0) / rows.samples
             chance = float(fdtrc(count, free, gain / count))
             is_relevant = float(np.max(np.sqrt(explained) / sigma)) > _RELEVANT
@@ -120,23 +105,19 @@ def selected(
         _, group, best = max(clear, key=lambda one: one[0])
         chosen.append(group)
         active = (*active, group.block)
-    return fitted(raw, unknowns, rows, run, active), chosen
+    return fitted(unknowns.only(*active)), chosen
 
 
-def largest_share(raw: RawColumns, rows: Triangles, body: Array, left: Array) -> float:
+def largest_share(raw: RawColumns, body: Array, left: Array) -> float:
     """Return the load's root mean square torque over the residual's, at the joint where it is
     largest.
     """
-    load = raw.places[0]
-    felt = np.array([np.linalg.norm(factor[:, load] @ body) for factor in rows.factors]) / np.sqrt(
-        rows.samples
-    )
-    return float(np.max(felt / np.maximum(left, 1e-300)))
+    load, rows = raw.places[0], raw.rows
+    felt = np.array([np.linalg.norm(factor[:, load] @ body) for factor in rows.factors])
+    return float(np.max(felt / np.sqrt(rows.samples) / np.maximum(left, 1e-300)))
 
 
-def trusted(
-    raw: RawColumns, unknowns: Unknowns, rows: Triangles, run: Recording, found: LoadFit
-) -> tuple[LoadFit, float]:
+def trusted(found: LoadFit) -> tuple[LoadFit, float]:
     """Return solution and factor (1 or more) by which the baseline's errors exceed its
     covariance.
 
@@ -152,20 +133,19 @@ def trusted(
         if max(factor * ratio, 1.0) < 1.05 * factor:
             break
         factor *= ratio
-        unknowns = unknowns.with_wider_baseline(ratio)
-        found = fitted(raw, unknowns, rows, run, tuple(found.unknowns.units))
+        found = fitted(found.unknowns.with_wider_baseline(ratio))
     return found, factor
 
 
-def covariance_of(raw: RawColumns, found: LoadFit, run: Recording) -> tuple[Array, int]:
+def covariance_of(found: LoadFit) -> tuple[Array, int]:
     """Return the covariance of all unknowns and the number of blocks it rests on.
 
     Scores are summed over blocks longer than the memory of the residuals; priors, the baseline's
     covariance among them, add what they are. It is never less than for white residuals of the same
     effective number.
     """
-    length = max(1, min(int(max(20, np.ceil(10 * found.memory.max()))), len(run) // 30))
-    pieces, x = _pieces(raw, found.unknowns, run), found.solution.x
+    samples, pieces, x = found.unknowns.raw.rows.samples, found.unknowns.pieces, found.solution.x
+    length = max(1, min(int(max(20, np.ceil(10 * found.memory.max()))), samples // 30))
     G = block_sums(scores(pieces, x, found.scale), length)
     count, spread, prior = len(G), found.solution.moved_by(G.T), found.solution.covariance
     left = np.sqrt(np.mean(np.square(residuals(pieces, x)), axis=0))
@@ -175,18 +155,13 @@ def covariance_of(raw: RawColumns, found: LoadFit, run: Recording) -> tuple[Arra
     return clustered * np.outer(factor, factor), count
 
 
-def friction_changes(
-    found: LoadFit,
-    covariance: Array,
-    blocks: int,
-    rows: Triangles,
-    level: float,
-) -> list[Group]:
+def friction_changes(found: LoadFit, covariance: Array, blocks: int, level: float) -> list[Group]:
     """Return the joints whose friction is not the baseline's.
 
     A Wald test for each, and a size that matters.
     """
     unknowns, friction, changed = found.unknowns, found.solution["friction"], []
+    rows = unknowns.raw.rows
     of_friction = found.solution.places["friction"]
     covariance = covariance[of_friction, of_friction]
     for group in unknowns.friction:
@@ -206,13 +181,13 @@ def friction_changes(
     return changed
 
 
-def described(group: Group, raw: RawColumns, found: LoadFit, covariance: Array) -> dict[str, Any]:
+def described(group: Group, found: LoadFit, covariance: Array) -> dict[str, Any]:
     """Return what is known of a change, as plain data."""
     own, place = list(group.places), found.solution.places[group.block]
     values = found.value(group.block)[own]
     stds = (found.unknowns.units[group.block] * np.sqrt(np.diag(covariance)[place]))[own]
     names = [f"{group.kind} {k + 1}" for k in range(len(own))]
     if group.kind == "friction":
-        names = [raw.friction[k].symbol for k in own]
+        names = [found.unknowns.raw.friction[k].symbol for k in own]
     known = {"values": dict(zip(names, values.tolist())), "std": dict(zip(names, stds.tolist()))}
     return {"kind": group.kind, "name": group.name, **known}
