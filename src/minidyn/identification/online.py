@@ -21,10 +21,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import solve_triangular
 from scipy.special import chdtrc
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, covariance_root
 from minidyn.base.base_parameters import base_parameters
 from minidyn.control.controller import gain_vector, positive
 from minidyn.control.momentum_observer import momentum_observer, residual_noise
@@ -39,7 +38,7 @@ from minidyn.identification.estimate import Estimate
 from minidyn.identification.identify import lifted
 from minidyn.identification.online_rows import rows_program, rows_source
 from minidyn.identification.payload.payload import nearest_body
-from minidyn.identification.rows.pieces import stacked
+from minidyn.identification.problem import BlockProblem, Rows
 from minidyn.identification.rows.triangles import Triangle, Triangles
 from minidyn.model.geometry import matrix_of
 from minidyn.model.parameters import transform
@@ -258,27 +257,30 @@ class Online:
 
         ‖R beta - z‖² + rest is the misfit in noise variances, prior included.
         """
+        return self._problem(prior).left_to("base")
+
+    def _problem(self, prior: bool | None = None) -> BlockProblem:
         F = self.triangles.together(self._scale)
-        if not (self._prior if prior is None else prior):
-            return stacked([F])
-        precision = np.linalg.inv(spread_root(self.model))
-        return stacked([F, np.column_stack([precision, precision @ self.model.beta])])
+        rows = [Rows({"base": F[:, :-1]}, F[:, -1])]
+        if self._prior if prior is None else prior:
+            rows.append(Rows.known("base", self.model.beta, spread_root(self.model)))
+        return BlockProblem.of(*rows)
 
     @property
     def beta(self) -> Array:
         """The base parameters (b,) as they are known now."""
-        R, z, _ = self.weighted()
-        if not np.all(np.abs(np.diag(R)) > 1e-12 * np.abs(R).max(initial=0.0)):
+        problem = self._problem()
+        R = np.abs(problem.rows.columns["base"][:-1])
+        if not np.all(np.diag(R) > 1e-12 * R.max(initial=0.0)):
             raise MinidynError(
                 "online: the motion does not determine all base parameters yet; begin with a prior"
             )
-        return np.asarray(solve_triangular(R, z), dtype=float)
+        return problem.solved().x
 
     @property
     def covariance(self) -> Array:
         """Of the base parameters (b, b)."""
-        inverse = solve_triangular(self.weighted()[0], np.eye(len(self.model.beta)))
-        return np.asarray(inverse @ inverse.T)
+        return self._problem().solved().covariance
 
     def estimate(self, consistent: bool = False) -> Estimate:
         """Return the model as it is known now.
@@ -347,27 +349,23 @@ class Online:
             model.base.matrix[:, model.robot.layout.links[carrier]]
             @ transform(np.eye(10), matrix_of(steps)).T
         )
-        root, b = spread_root(model, self.friction_error), len(model.beta)
-        blocks = [np.column_stack([np.eye(b + 10), np.zeros(b + 10)])]
-        unknowns = np.column_stack([root, ten * _LARGEST_LOAD])
+        root = spread_root(model, self.friction_error)
+        known = {"errors": np.ones(len(root)), "load": _LARGEST_LOAD}
+        blocks = [Rows.known(block, 0.0, unit) for block, unit in known.items()]
         for joint, (part, columns) in enumerate(zip(self._parts, self._columns)):
             X, at = own[:, part], list(columns)
             left = own[:, self._entries + joint] - X @ model.beta[at]
-            blocks.append(
-                np.column_stack([X @ unknowns[at], left])
-                / (self._scale[joint] * doubt[:, joint, None])
-            )
-        R, z, rest = stacked(blocks)
-        corner = R[b:, b:]
-        x = solve_triangular(corner, z[b:])
-        inverse = solve_triangular(corner, np.eye(10)) * _LARGEST_LOAD[:, None]
-        found, spread = _LARGEST_LOAD * x, inverse @ inverse.T
+            scale = self._scale[joint] * doubt[:, joint]
+            X = X / scale[:, None]
+            blocks.append(Rows({"errors": X @ root[at], "load": X @ ten[at]}, left / scale))
+        solution = BlockProblem.of(*blocks).solved()
+        found, spread = solution["load"], solution.spread("load")
         body = nearest_body(found, spread) if found[9] > 0 else found
         settings = {"samples": len(own), "unconstrained": found.tolist()}
         # rows behind a lag repeat each other: independent ones are as far apart as noise is
         # correlated
         independent = len(own) * model.robot.n * float(np.mean((model.sigma / self._scale) ** 2))
-        return Payload(0.0, body, None, link, spread, (), settings), rest, independent
+        return Payload(0.0, body, None, link, spread, (), settings), solution.rest, independent
 
     @property
     def change(self) -> Change | None:
@@ -486,11 +484,9 @@ def spread_root(model: Estimate, friction_error: float = 0.0) -> Array:
     loose = ~np.isfinite(np.diag(covariance))
     covariance[loose] = covariance[:, loose] = 0.0
     covariance[loose, loose] = np.maximum(np.abs(model.beta[loose]), 1.0) ** 2
-    deviation = np.maximum(np.sqrt(np.diag(covariance)), 1e-12)
-    values, vectors = np.linalg.eigh(covariance / np.outer(deviation, deviation))
-    return np.asarray(
-        deviation[:, None] * vectors * np.sqrt(np.maximum(values, 1e-14 * values[-1])) @ vectors.T
-    )
+    certain = np.diag(covariance) < 1e-24
+    covariance[certain, certain] = 1e-24
+    return covariance_root(covariance, 1e-14)
 
 
 def noise_of(model: Estimate, period: float) -> Array:

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import solve_triangular
 from scipy.spatial.transform import Rotation
 
 from minidyn.arrays import Array, plain_values
@@ -34,7 +33,7 @@ from minidyn.graph.scalar import Graph
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.solve import memory_of
 from minidyn.identification.payload.payload import identify_payload, nearest_body
-from minidyn.identification.rows.pieces import stacked
+from minidyn.identification.problem import BlockProblem, BlockSolution, Rows, places_of
 from minidyn.model.parameters import tensor, transform
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, error, notices_json, warning
@@ -261,17 +260,18 @@ def identify_tool(
     fits = [_fitted(states, w, starts, R, sign, fixed is None) for R, sign in begins]
     best = _best(fits)
     notices: list[Notice] = []
-    if fixed is None and best.turn_std.max() > _LOOSE:
+    turn_std = best.solution.std("turn") if fixed is None else np.zeros(3)
+    if turn_std.max() > _LOOSE:
         best = _best([_fitted(states, w, starts, np.eye(3), sign, False) for sign in (-1.0, 1.0)])
         text = (
             "the poses do not show how the sensor is mounted; it is taken to be aligned with the "
             "link"
         )
         notices.append(MOUNTING_OPEN(text))
-        fixed = np.eye(3)
+        turn_std = np.zeros(3)
     T = np.eye(4)
     T[:3, :3], T[:3, 3] = best.R, place
-    ten, spread = best.ten, best.covariance
+    ten, spread = best.solution["body"], best.solution.spread("body")
     if isinstance(robot, Estimate) and log.tau is not None:
         ten, spread = _with_torques(robot, log, link, T, ten, spread)
     deviation = float(np.sqrt(spread[9, 9]))
@@ -297,11 +297,10 @@ def identify_tool(
         "mounting_given": mounting is not None,
     }
     load = Payload(0.0, body, T, link, spread, (), settings)
-    turn_std = np.zeros(3) if fixed is not None else best.turn_std
     return Tool(
         load,
-        best.bias,
-        best.bias_std,
+        best.solution["bias"],
+        best.solution.std("bias"),
         best.R,
         turn_std,
         best.sign,
@@ -374,14 +373,10 @@ def _prepared(robot: Robot, log: Recording, static: bool) -> tuple[Recording, Ar
     return made, np.concatenate(parts, axis=1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Fit:
-    ten: Array
-    covariance: Array
-    bias: Array
-    bias_std: Array
+    solution: BlockSolution  # body, bias, and the turn that is left
     R: Array
-    turn_std: Array
     sign: float
     noise: Array
     misfit: float
@@ -448,35 +443,24 @@ def _fitted(
         np.repeat([max(1e-9, float(np.std(part))) for part in (w[:, :3], w[:, 3:])], 3),
         np.ones(6),
     )
-    ten, count = np.zeros(10), 19 if turning else 16
+    places = places_of({"body": 10, "bias": 6, "turn": 3})
+    known = [Rows.known("body", 0.0, _UNIT), Rows.known("turn", 0.0, np.full(3, np.pi))]
+    J, ten = np.zeros((len(w), 6, 19)), np.zeros(10)
+    J[..., places["bias"]] = np.eye(6)
+    free = max(1.0, len(w) - (19 if turning else 16) / 6.0)
     misfit = np.inf
     for step in range(_STEPS):
         moved = (states[0] @ R, states[1] @ R, states[2] @ R)
-        X = sign * wrench_columns(*moved)
-        parts = [X, np.broadcast_to(np.eye(6), (len(w), 6, 6))]
-        if turning:
-            parts.append(sign * turned_wrench(*moved, ten) if step else np.zeros((len(w), 6, 3)))
-        J = np.concatenate(parts, axis=2)
+        J[..., places["body"]] = sign * wrench_columns(*moved)
+        if turning and step:
+            J[..., places["turn"]] = sign * turned_wrench(*moved, ten)
         scale = noise * np.sqrt(memory)
-        prior = np.zeros((10 + 3 * turning, count + 1))
-        prior[:10, :10] = np.diag(1.0 / _UNIT)
-        if turning:
-            prior[10:, 16:19] = np.eye(3) / np.pi
-        rows = np.concatenate([J, w[..., None]], axis=2) / scale[:, None]
-        F, z, _ = stacked(
-            [
-                prior,
-                rows.reshape(-1, count + 1),
-                np.column_stack([1e-9 * np.eye(count), np.zeros(count)]),
-            ]
-        )
-        x = solve_triangular(F, z)
-        ten = x[:10]
-        turn = x[16:19] if turning and step else np.zeros(3)
+        data = Rows.split((J / scale[:, None]).reshape(-1, 19), (w / scale).ravel(), places)
+        solution = BlockProblem.of(data, *known).solved()
+        ten, turn = solution["body"], solution["turn"]
         size = float(np.linalg.norm(turn))
         R = R @ Rotation.from_rotvec(turn * min(1.0, 0.5 / max(size, 0.5))).as_matrix()
-        left = w - J @ x
-        free = max(1.0, len(w) - count / 6.0)
+        left = w - J @ solution.x
         new = np.sqrt(np.maximum(np.sum(left**2, axis=0) / free, 1e-24))
         noise = np.repeat(np.sqrt(np.mean(new.reshape(2, 3) ** 2, axis=1)), 3)
         before, misfit = misfit, float(np.sum(np.log(noise)))
@@ -484,20 +468,7 @@ def _fitted(
             memory = np.minimum(memory_of(left, starts), len(w) / 30)
         if step > 2 and size < 1e-9 and abs(before - misfit) < 1e-7:
             break
-    inverse = solve_triangular(F, np.eye(count))
-    C = inverse @ inverse.T
-    std = np.sqrt(np.diag(C))
-    return _Fit(
-        ten,
-        C[:10, :10],
-        x[10:16],
-        std[10:16],
-        R,
-        np.append(std[16:], np.zeros(3))[:3],
-        sign,
-        noise,
-        misfit,
-    )
+    return _Fit(solution, R, sign, noise, misfit)
 
 
 def _best(fits: list[_Fit]) -> _Fit:
@@ -505,7 +476,7 @@ def _best(fits: list[_Fit]) -> _Fit:
 
     Of equal ones the mounting nearest to the link's axes.
     """
-    sound = [fit for fit in fits if fit.ten[9] > 0] or fits
+    sound = [fit for fit in fits if fit.solution["body"][9] > 0] or fits
     least = min(fit.misfit for fit in sound)
     equal = [fit for fit in sound if fit.misfit < least + 0.03]
     return max(equal, key=lambda fit: float(np.trace(fit.R)))
@@ -528,6 +499,7 @@ def _with_torques(
     turn = transform(np.eye(10), np.linalg.inv(T)).T
     other = turn @ np.array(found.settings["unconstrained"])
     C = turn @ np.asarray(found.covariance) @ turn.T
-    own, more = np.linalg.inv(spread), np.linalg.inv(C)
-    together = np.linalg.inv(own + more)
-    return np.asarray(together @ (own @ ten + more @ other)), np.asarray(together)
+    both = ((ten, spread), (other, C))
+    known = [Rows.known("load", value, np.linalg.cholesky(P)) for value, P in both]
+    together = BlockProblem.of(*known).solved()
+    return together["load"], together.spread("load")

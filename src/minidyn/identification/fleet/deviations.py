@@ -22,19 +22,16 @@ from numpy.typing import NDArray
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError
-from minidyn.identification.estimators import solve
 from minidyn.identification.fleet.chances import Together, others
 from minidyn.identification.fleet.members import Member, friction_levels, friction_of
-from minidyn.identification.friction.shared import Joined, Split, pooled_spread, spread_of
-from minidyn.identification.rows.triangles import triangle_of
+from minidyn.identification.friction.shared import PASSES, Joined, Split, pooled_spread, spread_of
+from minidyn.identification.problem import BlockProblem, Rows
 from minidyn.model.drives import FRICTION
 from minidyn.model.geometry import matrix_of
 from minidyn.model.joint import torque_unit
 from minidyn.model.parameters import transform
 
-_PASSES = 8
 _GAINS = 0.02  # spread of drive gains to begin with
-_LEAST_GAINS = 1e-3
 _FREE = 1e-8  # weight of a prior that is to decide nothing, over the spread's own
 _SHOWN = 1e-6  # of the best shown direction of a load: less is not shown
 _LOAD = np.array([0.1] * 6 + [0.3] * 3 + [1.0])  # kg m², kg m, kg: sizes of what is sought
@@ -136,8 +133,8 @@ class _Part:
     covariance: Array
 
 
-def _extended(member: Member, split: Split, beta: Array) -> Array:
-    """Return the square triangle of a member's rows [gains | base parameters | right side].
+def _extended(member: Member, split: Split, beta: Array) -> BlockProblem:
+    """Return a member's rows, of its gains and of base parameters.
 
     The column of a gain is the torque that shared parameters of beta (b,) make at its joint.
     """
@@ -146,23 +143,21 @@ def _extended(member: Member, split: Split, beta: Array) -> Array:
     shared[list(split.shared)] = beta[list(split.shared)]
     rows = []
     for joint, (own, factor) in enumerate(zip(member.triangles.columns, member.triangles.factors)):
-        block = np.zeros((len(factor), n + b + 1))
-        block[:, [n + k for k in own]] = factor[:, :-1]
-        block[:, -1] = factor[:, -1]
-        block[:, joint] = factor[:, :-1] @ shared[list(own)]
-        rows.append(block / member.scale[joint])
-    found = triangle_of(np.vstack(rows))
-    return np.pad(found, ((0, max(0, n + b + 1 - len(found))), (0, 0)))
+        part = factor / member.scale[joint]
+        gain, base = np.zeros((len(part), n)), np.zeros((len(part), b))
+        base[:, own] = part[:, :-1]
+        gain[:, joint] = base @ shared
+        rows.append(Rows({"gain": gain, "base": base}, part[:, -1]))
+    return BlockProblem.of(*rows)
 
 
-def _part(member: Member, extended: Array, gains: Array) -> _Part:
+def _part(member: Member, extended: BlockProblem, gains: Array) -> _Part:
     """Return the form of a member where its gains vary by their spread (n,)."""
-    n = len(gains)
-    pulls = np.zeros((n, extended.shape[1]))
-    pulls[np.arange(n), np.arange(n)] = 1.0 / gains
-    found = triangle_of(np.vstack([pulls, extended]))[n:, n:]
-    R, z = found[:-1, :-1], found[:-1, -1]
-    (with_gains, _), (without, _) = solve.pseudo_inverse(R), solve.pseudo_inverse(extended[:, n:-1])
+    b, n = len(member.covariance), len(gains)
+    rows = [extended.rows, Rows.known("gain", 0.0, gains)]
+    varying, none = BlockProblem({"base": b}, [rows], {"gain": n}), extended.only("base")
+    with_gains, without = (one.solved(allow_open=True).inverse for one in (varying, none))
+    R, z, _ = varying.left_to("base")
     return _Part(R, z, member.covariance + with_gains @ with_gains.T - without @ without.T)
 
 
@@ -175,32 +170,30 @@ def fitted(base: BaseMap, members: Sequence[Member]) -> FleetFit:
     ]
     spread, gains = np.full(len(split.own), np.inf), np.full(n, _GAINS)
     joint = Joined(split, [(part.R, part.z) for part in plain], spread, zeros)
-    beta = solve.pseudo_inverse(joint.form[0])[0] @ joint.form[1]
-    for _ in range(_PASSES):
+    beta = joint.beta
+    for _ in range(PASSES):
         extended = [_extended(member, split, beta) for member in members]
         parts = tuple(_part(member, own, gains) for member, own in zip(members, extended))
         joint = Joined(split, [(part.R, part.z) for part in parts], spread, zeros)
-        beta = solve.pseudo_inverse(joint.form[0])[0] @ joint.form[1]
+        beta = joint.beta
         before, spread = (spread, gains), spread_of(split, parts, joint)
-        alone = [_gains_alone(own, split, beta, n) for own in extended]
+        alone = [_gains_alone(own, split, beta) for own in extended]
         found, noise = (np.array([pair[k] for pair in alone]) for k in range(2))
-        gains = np.maximum(
-            pooled_spread(found, noise, zeros, ["gain"] * n, np.ones(n)), _LEAST_GAINS
-        )
+        gains = pooled_spread(found, noise, zeros, ["gain"] * n, np.ones(n))
         if np.allclose(np.append(spread, gains), np.append(*before), rtol=0.02):
             break
     return FleetFit(base, split, beta, joint, spread, gains, parts)
 
 
-def _gains_alone(extended: Array, split: Split, beta: Array, n: int) -> tuple[Array, Array]:
+def _gains_alone(extended: BlockProblem, split: Split, beta: Array) -> tuple[Array, Array]:
     """Return the gains (n,) that a member alone asks for, its friction free, and their variances
     (n,).
     """
-    rows = extended[:, [*range(n), *(n + k for k in split.own)]]
-    right = extended[:, -1] - extended[:, [n + k for k in split.shared]] @ beta[list(split.shared)]
-    inverse, is_open = solve.pseudo_inverse(rows)
-    variance = np.where(is_open, np.inf, np.sum(inverse**2, axis=1))
-    return (inverse @ right)[:n], variance[:n]
+    rows = extended.rows
+    friction = split.friction_rows(rows.columns["base"], rows.right, beta)
+    columns = {"gain": rows.columns["gain"], **friction.columns}
+    solution = BlockProblem.of(Rows(columns, friction.right)).solved(allow_open=True)
+    return solution["gain"], np.diag(solution.spread("gain"))
 
 
 def _bodies(base: BaseMap, link: str | None) -> Array:
@@ -253,23 +246,20 @@ class Comparison:
         self.fit, self.members, self.counts = fit, members, counts
         split, base, m, n = fit.split, fit.base, len(fit.spread), len(fit.gains)
         body = _bodies(base, link)
-        extended = [_extended(member, split, fit.beta) for member in members]
-        products = sum(
-            (own[:, n:-1].T @ own[:, n:-1] for own in extended), np.zeros((base.rank, base.rank))
-        )
+        rows = [_extended(member, split, fit.beta).rows for member in members]
+        bases, gains = ([one.columns[name] for one in rows] for name in ("base", "gain"))
+        products = sum((B.T @ B for B in bases), np.zeros((base.rank, base.rank)))
         self.directions = _directions(body.T @ products @ body)  # (10, k)
         self.load = tuple(range(m + n, m + n + self.directions.shape[1]))
         self.natural = np.concatenate(
             [fit.spread**2, fit.gains**2, np.zeros(len(self.load))]
         )  # variances (u,)
         columns = [
-            np.column_stack(
-                [own[:, n:-1][:, split.own], own[:, :n], own[:, n:-1] @ (body @ self.directions)]
-            )
-            for own in extended
+            np.column_stack([B[:, split.own], G, B @ (body @ self.directions)])
+            for B, G in zip(bases, gains)
         ]
         self.N = np.array([A.T @ A for A in columns])  # products of each member's columns (N, u, u)
-        rights = [own[:, -1] - own[:, n:-1] @ fit.beta for own in extended]
+        rights = [one.right - B @ fit.beta for one, B in zip(rows, bases)]
         self.h = np.array([A.T @ right for A, right in zip(columns, rights)])  # (N, u)
         self.levels = friction_levels(base, split, products, fit.beta[list(split.own)])
         self.causes = tuple(self._causes(m, n))

@@ -24,8 +24,6 @@ from numpy.typing import ArrayLike
 from minidyn.arrays import (
     Array,
     covariance_root,
-    left_open,
-    of_roots,
     single_thread,
     strict_json,
     with_numbers,
@@ -41,6 +39,7 @@ from minidyn.identification.estimators.least_squares import Fit, covariance_of, 
 from minidyn.identification.fleet.logs import Logs, are_paths, open_logs
 from minidyn.identification.friction.choose import FrictionChoice, choose_friction, starting_model
 from minidyn.identification.friction.shared import Split
+from minidyn.identification.problem import BlockProblem, Rows
 from minidyn.identification.rows.triangles import Triangles, joined
 from minidyn.model.drives import FRICTION
 from minidyn.model.robot import Robot
@@ -329,21 +328,15 @@ def reduced(
         scale = sigma * np.sqrt(np.average(memory, weights=samples))
         whole = joined([found.triangles for found in fits])
         days = [found.triangles.weighted(scale)[:2] for found in fits]
-        R, z, _ = whole.weighted(scale)
-        inverse, is_open = solve.pseudo_inverse(R)
-        bread = inverse @ inverse.T
-        pulls = [
-            bread @ (own.T @ (own @ covariance_root(covariance)))
-            for (own, _), covariance in zip(days, covariances)
-        ]
-        covariance = left_open(of_roots(*pulls), is_open)
-        change, std = _changes(base, R, inverse @ z, days if len(days) > 1 else [])
+        problem = BlockProblem({"base": base.rank}, [[Rows({"base": R}, z)] for R, z in days])
+        errors = [R @ covariance_root(own) for (R, _), own in zip(days, covariances)]
+        change, std = _changes(base, problem, days if len(days) > 1 else [])
     return Member(
         logs.name,
         whole,
         scale,
         sigma,
-        covariance,
+        problem.covariance(errors),
         sum(samples),
         tuple(dates),
         change,
@@ -363,18 +356,19 @@ def _memory(found: Fit, covariance: Array) -> float:
 
 
 def _changes(
-    base: BaseMap, R: Array, beta: Array, days: Sequence[tuple[Array, Array]]
+    base: BaseMap, problem: BlockProblem, days: Sequence[tuple[Array, Array]]
 ) -> tuple[Array, Array]:
     """Return by which share friction of each joint differs on each day (days, joints), and standard
     deviations.
     """
-    split = Split.of(base)
-    levels = friction_levels(base, split, R.T @ R, beta[list(split.own)])
+    split, beta = Split.of(base), problem.solved(allow_open=True).x
+    own, whole = list(split.own), problem.rows.columns["base"]
+    levels = friction_levels(base, split, whole.T @ whole, beta[own])
     found, std = np.zeros((2, len(days), len(levels)))
-    for k, (own, right) in enumerate(days):
-        inverse = solve.pseudo_inverse(own[:, split.own])[0]
-        moved = levels @ inverse
-        found[k], std[k] = moved @ (right - own @ beta), np.linalg.norm(moved, axis=1)
+    for k, (R, z) in enumerate(days):
+        rows = Rows({"friction": R[:, own]}, z - R @ beta)
+        change = BlockProblem.of(rows).solved(allow_open=True)
+        found[k], std[k] = levels @ change.x, np.linalg.norm(levels @ change.inverse, axis=1)
     return found, std
 
 

@@ -28,9 +28,9 @@ from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.record import STATES
 from minidyn.identification.estimators import solve
 from minidyn.identification.estimators.method import Fold, Options, Solution
-from minidyn.identification.friction.shared import ALIKE, Joined, Split, spread_of
+from minidyn.identification.friction.shared import ALIKE, PASSES, Joined, Split, spread_of
+from minidyn.identification.problem import BlockProblem, Rows
 from minidyn.identification.rows.base_rows import signals_of, steady_regressor
-from minidyn.identification.rows.pieces import stacked
 from minidyn.model.drives import FRICTION, NON_NEGATIVE
 from minidyn.model.parameters import Column
 from minidyn.model.robot import Robot
@@ -48,7 +48,6 @@ TEMPERATURE = "temperature"
 
 _ENOUGH = 1000  # samples of a temperature
 _BREAK = 10.0  # s: a longer one, or time that runs backwards, begins a new log
-_PASSES = 6
 _LINE = 4  # logs, at least, that a line over the temperature takes
 _WARMTH = 0.5  # K: logs whose temperatures differ by less (1 σ) show no line
 _ANCHORS = 16  # samples by which a fitted log is recognised
@@ -163,7 +162,7 @@ def solve_per_log(
     )
     offsets = warmth - warmth.mean() if line else np.zeros(len(logs))
     spread = np.full(len(split.own), np.inf)
-    for _ in range(_PASSES):
+    for _ in range(PASSES):
         joint = Joined(split, [(part.R, part.z) for part in parts], spread, offsets)
         before, spread = spread, spread_of(split, parts, joint)
         if np.allclose(spread, before, rtol=0.02):
@@ -222,15 +221,17 @@ def differing(
         some = log.thinned(max(1, len(log) // _ENOUGH))
         q, dq, ddq, tau = signals_of(some, "q", "dq", "ddq", "tau")
         Y = steady_regressor(robot, base, q, dq, ddq, some.telemetry.get(STATES))
-        left = ((tau - Y @ found.beta) / found.sigma)[..., None]
-        both = np.concatenate([Y[..., own] / found.sigma[:, None], left], axis=2)
-        turn = np.arange(len(both)) * _BLOCKS // len(both) % 2
-        halves = [both[turn == number].reshape(-1, len(own) + 1) for number in (0, 1)]
+        left = (tau - Y @ found.beta) / found.sigma
+        columns = Y[..., own] / found.sigma[:, None]
+        turn = np.arange(len(left)) * _BLOCKS // len(left) % 2
+        halves = [
+            Rows({"friction": columns[turn == k].reshape(-1, len(own))}, left[turn == k].ravel())
+            for k in (0, 1)
+        ]
         for one, other in (halves, halves[::-1]):
-            step = solve.pseudo_inverse(one[:, :-1])[0] @ one[:, -1]
-            squares.append(
-                [np.sum(other[:, -1] ** 2), np.sum((other[:, -1] - other[:, :-1] @ step) ** 2)]
-            )
+            step = BlockProblem.of(one).solved(allow_open=True).x
+            after = other.right - other.columns["friction"] @ step
+            squares.append([np.sum(other.right**2), np.sum(after**2)])
     before, after = np.sum(squares, axis=0).tolist()
     share = 1.0 - after / max(before, 1e-300)
     if not share > _WORTH:
@@ -248,17 +249,11 @@ def _own_friction(
     """Return the friction (m,) of one log about a mean (m,) where the shared parameters are those
     of beta (b,).
     """
-    own = list(split.own)
-    rows = np.vstack([part.R[:, own], np.diag(1.0 / spread)])
-    right = np.concatenate(
-        [part.z - part.R[:, split.shared] @ beta[list(split.shared)], mean / spread]
-    )
+    own = split.friction_rows(part.R, part.z, beta)
+    problem = BlockProblem.of(own, Rows.known("friction", mean, spread))
     if not bounded:
-        return np.asarray(np.linalg.lstsq(rows, right, rcond=None)[0], dtype=float)
-    from scipy.optimize import lsq_linear  # seldom needed
-
-    low = [0.0 if symbol in NON_NEGATIVE else -np.inf for symbol in split.symbols]
-    return np.asarray(lsq_linear(rows, right, (low, np.inf)).x, dtype=float)
+        return problem.solved().x
+    return problem.bounded(np.array([symbol in NON_NEGATIVE for symbol in split.symbols]))
 
 
 def _folds(split: Split, parts: Sequence[Solution], spread: Array, offsets: Array) -> list[Fold]:
@@ -269,16 +264,13 @@ def _folds(split: Split, parts: Sequence[Solution], spread: Array, offsets: Arra
     made: list[Fold] = []
     for folds in zip(*(part.folds() for part in parts)):
         joint = Joined(split, [(R, z) for R, z, *_ in folds], spread, offsets)
-        (R, z, _), (a, B) = joint.form, joint.friction()
-        rows, rest = [], 0.0
-        for (_, _, test, right, left), own, change in zip(folds, a, B):
-            X = test.copy()
-            X[:, split.own] = 0.0
-            X += test[:, split.own] @ change
-            rows.append(np.column_stack([X, right - test[:, split.own] @ own]))
-            rest += left
-        X, y, more = stacked(rows)
-        made.append((R, z, X, y, rest + more))
+        held = []
+        for (_, _, X, y, _), a, B in zip(folds, *joint.friction()):
+            friction, shared = X[:, split.own], X.copy()
+            shared[:, split.own] = 0.0
+            held.append(Rows({"base": shared + friction @ B}, y - friction @ a))
+        R, z, rest = BlockProblem.of(*held).left_to("base")
+        made.append((*joint.form[:2], R, z, rest + sum(fold[4] for fold in folds)))
     return made
 
 

@@ -6,8 +6,7 @@ With (R_k, z_k) what member k says of all base parameters, in noise variances,
     Σ_k ‖R_k (shared, f_k) - z_k‖² + ‖S^-½ (f_k - f - g w_k)‖²
 
 is what all say of the shared parameters, of the mean f and, where members have offsets w_k (of
-their temperatures), of the slope g. The friction f_k of a member is eliminated from its own rows
-and those that pull it to the mean, so that a thousand members take a thousand small factorizations.
+their temperatures), of the slope g: a problem of blocks (`problem.py`), f_k each member's own.
 """
 
 from __future__ import annotations
@@ -18,21 +17,19 @@ from typing import Protocol
 
 import numpy as np
 
-from minidyn.arrays import Array, covariance_root, left_open, of_roots
+from minidyn.arrays import Array, covariance_root
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import Unsupported
-from minidyn.identification.estimators import solve
-from minidyn.identification.rows.triangles import triangle_of
+from minidyn.identification.problem import BlockProblem, Rows
 from minidyn.model.drives import FRICTION, NON_NEGATIVE, POSITION_TERMS, TERMS
 
 ALIKE = 4
 """Members that the spread of the same friction in other joints counts for."""
 
+PASSES = 8
+"""Times that spreads are found at most, each with what all have in common by the one before."""
+
 _LEAST = 1e-3  # of the typical size of a friction parameter: less spread is none
-_FAINT = (
-    1e-9  # weight of the mean where the spread is not known yet: it decides nothing that data show
-)
-_HELD = 64  # blocks of rows that are held before they are reduced
 
 
 class Member(Protocol):
@@ -85,8 +82,13 @@ class Split:
         symbols, joints = tuple(one.symbol for one in chosen), tuple(one.joint for one in chosen)
         return cls(tuple(base.kept[k] for k in own), symbols, joints, tuple(own), tuple(shared))
 
+    def friction_rows(self, R: Array, z: Array, beta: Array) -> Rows:
+        """Return rows of friction where the shared parameters are those of beta (b,)."""
+        own, shared = list(self.own), list(self.shared)
+        return Rows({"friction": R[:, own]}, z - R[:, shared] @ beta[shared])
 
-class Joined:
+
+class Joined(BlockProblem):
     """All members together, each given by its form (R (r, b), z (r,)).
 
     Unknowns of all are the slope of friction where the offsets (L,) are not all zero, m, then all
@@ -97,96 +99,57 @@ class Joined:
         self, split: Split, forms: Sequence[tuple[Array, Array]], spread: Array, offsets: Array
     ) -> None:
         self.split, self.forms, self.offsets = split, forms, offsets
-        m = len(split.own)
-        self.lead = m if np.any(offsets) else 0
-        size = self.lead + m + len(split.shared)
-        self.weight = np.where(np.isfinite(spread), 1.0 / np.maximum(spread, 1e-300), _FAINT)
-        self.tops: list[
-            Array
-        ] = []  # of each member the rows (m, m + size + 1) that give its friction
-        left = [np.zeros((1, size + 1))]
-        for k, (_, z) in enumerate(forms):
-            rows = np.vstack(
-                [np.column_stack([self._measured(k), z]), np.pad(self._pulls(k), ((0, 0), (0, 1)))]
-            )
-            found = triangle_of(rows)
-            self.tops.append(found[:m])
-            left.append(found[m:, m:])
-            if len(left) > _HELD:
-                left = [triangle_of(np.vstack(left))]
-        found = triangle_of(np.vstack(left))
-        self.triangle = np.pad(
-            found, ((0, max(0, size + 1 - len(found))), (0, 0))
-        )  # of the right side, too
-
-    def _measured(self, k: int) -> Array:
-        """Return the rows of a member: columns of its friction, then of what all have in common."""
-        R, m, size = (
-            self.forms[k][0],
-            len(self.split.own),
-            len(self.split.own) + len(self.split.shared),
-        )
-        rows = np.zeros((len(R), m + self.lead + size))
-        rows[:, :m] = R[:, self.split.own]
-        rows[:, [m + self.lead + j for j in self.split.shared]] = R[:, self.split.shared]
-        return rows
-
-    def _pulls(self, k: int) -> Array:
-        """Return the rows (m, m + lead + b) that pull the friction of a member to the mean."""
-        m, size = len(self.split.own), len(self.split.own) + len(self.split.shared)
-        rows, places = np.zeros((m, m + self.lead + size)), np.arange(m)
-        rows[places, places] = self.weight
-        if self.lead:
-            rows[places, m + places] = -self.weight * self.offsets[k]
-        rows[places, [m + self.lead + j for j in self.split.own]] = -self.weight
-        return rows
+        own, m = list(split.own), len(split.own)
+        # where the spread is not known yet, nothing pulls
+        weight = np.diag(1.0 / np.maximum(spread, 1e-300))
+        to_mean = np.zeros((m, m + len(split.shared)))
+        to_mean[:, own] = -weight
+        has_slope = bool(np.any(offsets))
+        groups = []
+        for (R, z), offset in zip(forms, offsets):
+            base = R.copy()
+            base[:, own] = 0.0
+            pulls = {"friction": weight, "base": to_mean}
+            pulls |= {"slope": -offset * weight} if has_slope else {}
+            data = Rows({"friction": R[:, own], "base": base}, z)
+            groups.append([data, Rows(pulls, np.zeros(m))])
+        blocks = {"slope": m * has_slope, "base": m + len(split.shared)}
+        super().__init__(blocks, groups, {"friction": m})
 
     @property
     def form(self) -> tuple[Array, Array, float]:
         """R (b, b), z (b,) and rest of the base parameters, friction of the members eliminated."""
-        part = self.triangle[self.lead :, self.lead :]
-        return part[:-1, :-1], part[:-1, -1], float(part[-1, -1] ** 2)
+        return self.left_to("base")
 
-    def _solved(self, rows: Array, count: int) -> tuple[Array, Array]:
-        """Return (a, B): the first unknowns of rows are a + B others."""
-        inverse = solve.pseudo_inverse(rows[:, :count])[0]
-        return inverse @ rows[:, -1], -(inverse @ rows[:, count:-1])
+    @property
+    def beta(self) -> Array:
+        """The base parameters (b,), zero where they are open."""
+        return self.solved(allow_open=True)["base"]
 
     def friction(self) -> tuple[Array, Array]:
         """Return (a (L, m), B (L, m, b)): the friction of the members is a + B beta.
 
         The slope may follow.
         """
-        slope, by_beta = self._solved(self.triangle[: self.lead], self.lead)
-        made = [self._solved(top, len(self.split.own)) for top in self.tops]
-        constant = [a + B[:, : self.lead] @ slope for a, B in made]
-        change = [B[:, self.lead :] + B[:, : self.lead] @ by_beta for _, B in made]
-        return (
-            np.array([*constant, slope] if self.lead else constant),
-            np.array([*change, by_beta] if self.lead else change),
-        )
+        slope, by_beta = self.before("base")
+        m = self.places["slope"].stop
+        made = [(a + B[:, :m] @ slope, B[:, m:] + B[:, :m] @ by_beta) for a, B in self.own]
+        made += [(slope, by_beta)] if m else []
+        return np.array([a for a, _ in made]), np.array([B for _, B in made])
 
     def slope(self, beta: Array) -> Array:
         """Return the slope (m,) of friction over the offsets; zeros where there are none."""
-        a, B = self._solved(self.triangle[: self.lead], self.lead)
-        return np.asarray(a + B @ beta) if self.lead else np.zeros(len(self.split.own))
+        a, B = self.before("base")
+        return np.asarray(a + B @ beta) if len(a) else np.zeros(len(self.split.own))
 
     def covariance(self, parts: Sequence[Array]) -> Array:
         """Return the covariance (b, b) of the base parameters from those (b, b) of each member
         alone.
         """
-        m = len(self.split.own)
-        size, pulls = len(self.triangle) - 1, list[Array]()
-        inverse, is_open = solve.pseudo_inverse(self.triangle[:-1, :-1])
-        bread = inverse @ inverse.T
-        for k, (top, own) in enumerate(zip(self.tops, parts)):
-            R = self.forms[k][0]
-            follows = np.vstack([self._solved(top, m)[1], np.eye(size)])
-            moved, pulled = R.T @ (self._measured(k) @ follows), self._pulls(k) @ follows
-            # what a member does not show it does not pull
-            pulls += [bread @ (moved.T @ covariance_root(own)), bread @ pulled.T]
-        whole = of_roots(*(pull[self.lead :] for pull in pulls))
-        return left_open(whole, is_open[self.lead :])
+        # what a member does not show it does not pull
+        errors = [R @ covariance_root(own) for (R, _), own in zip(self.forms, parts)]
+        place = self.places["base"]
+        return super().covariance(errors)[place, place]
 
 
 def spread_of(split: Split, parts: Sequence[Member], joint: Joined) -> Array:
@@ -194,15 +157,10 @@ def spread_of(split: Split, parts: Sequence[Member], joint: Joined) -> Array:
 
     What the noise of each does not explain.
     """
-    R, z, _ = joint.form
-    beta = solve.pseudo_inverse(R)[0] @ z
-    found, own = np.zeros((len(parts), len(split.own))), list(split.own)
-    noise = np.zeros_like(found)
-    for k, part in enumerate(parts):
-        right = part.z - part.R[:, split.shared] @ beta[list(split.shared)]
-        inverse, _ = solve.pseudo_inverse(part.R[:, own])
-        found[k] = inverse @ right
-        noise[k] = np.diag(part.covariance)[own]
+    beta, own = joint.beta, list(split.own)
+    alone = [BlockProblem.of(split.friction_rows(part.R, part.z, beta)) for part in parts]
+    found = np.array([problem.solved(allow_open=True).x for problem in alone])
+    noise = np.array([np.diag(part.covariance)[own] for part in parts])
     size = np.sqrt(np.mean(found**2, axis=0))
     # kinds vary alike, in proportion to dry friction or themselves
     dry = {

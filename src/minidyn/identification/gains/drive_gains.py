@@ -37,8 +37,8 @@ from minidyn.files import write_atomically
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.identification.estimators.least_squares import filtered_pieces
 from minidyn.identification.estimators.states import cutoff_of
-from minidyn.identification.estimators.total_least_squares import GainProblem, covariance_of_blocks
 from minidyn.identification.friction.choose import starting_model
+from minidyn.identification.gains.gain_problem import GainProblem, covariance_of_blocks
 from minidyn.identification.rows.base_rows import remembering
 from minidyn.identification.rows.pieces import Columns, Pieces, pieces_of, reduced
 from minidyn.identification.rows.triangles import joined
@@ -101,12 +101,10 @@ def _friction_of_run(speeds: Array, own: Sequence[tuple[int, float]], loaded: bo
     F = np.zeros((*speeds.shape, _SHAPES * len(own)))
     for number, (place, typical) in enumerate(own):
         over = speeds[:, place] / typical
-        curves = [np.tanh(over / _FALLS), over * np.abs(over)]
-        none = [np.zeros(len(over))] * len(curves)
         differences = [over, np.tanh(over / _REVERSAL), np.full(len(over), _OFFSET)]
-        if not loaded:
-            differences = [np.zeros(len(over))] * len(differences)
-        shapes = [*differences, *(none + curves if loaded else curves + none)]
+        curves = [np.tanh(over / _FALLS), over * np.abs(over)]
+        with_load, without = ([share * part for part in curves] for share in (loaded, not loaded))
+        shapes = [*(loaded * part for part in differences), *without, *with_load]
         F[:, place, _SHAPES * number : _SHAPES * (number + 1)] = np.stack(shapes, axis=1)
     return F
 
@@ -351,10 +349,8 @@ def identify_drive_gains(
     ]
     pieces = [_pieces(run, columns_of_run) for run, columns_of_run in zip(runs, columns)]
     spare = np.repeat([place for place, _ in own], _SHAPES).astype(np.intp)
-    rank = chosen.rank + len(spare)
-    problem = GainProblem(
-        joined([reduced(own) for own in pieces]), rank, known, open_directions, spare
-    )
+    rows = joined([reduced(own) for own in pieces])
+    problem = GainProblem(rows, chosen.rank, known, open_directions, spare)
     x, seen = problem.first_guess()
     if seen < _SEEN:
         why = (
@@ -363,20 +359,14 @@ def identify_drive_gains(
             else "without it they explain as much"
         )
         raise MinidynError(_not_seen(mass, why))
-    floor = (
-        1e-9
-        * np.sqrt(np.mean(np.square(np.concatenate([np.asarray(run.tau) for run in runs])), axis=0))
-        + 1e-300
-    )
-    samples, n = problem.rows.samples, robot.n
+    n = robot.n
     for _ in range(2):
-        scale = np.maximum(np.sqrt(problem.rows_squares(x) / samples), floor)
-        x = problem.solve(x, scale)
+        x = problem.solve(x, problem.noise(x))
     if (share := problem.share(x)) < _LEAST:
         raise MinidynError(
             _not_seen(mass, f"it is {100 * share:.2g} % of the current of every joint at the most")
         )
-    sigma = np.maximum(np.sqrt(problem.rows_squares(x) / samples), floor)
+    sigma = problem.noise(x)
     states = [_pieces(run, _states) for run in runs]
     covariance = covariance_of_blocks(problem, x, sigma, pieces, states)
     gains = 1.0 / x[:n]
@@ -387,7 +377,8 @@ def identify_drive_gains(
             _not_seen(mass, f"even the best gain is known to {100 * best:.2g} % only")
         )
     ten = problem.load(x)
-    of_load = open_directions @ covariance[n + rank :, n + rank :] @ open_directions.T
+    places = problem.places
+    of_load = open_directions @ covariance[places["load"], places["load"]] @ open_directions.T
     payload = Payload(0.0, ten, None, link, of_load)
     notices += _open(robot.joint_names, gains, deviation)
     if np.all(np.abs(gains - 1.0) < np.maximum(3.0 * deviation, 0.02)) and np.all(
@@ -398,7 +389,7 @@ def identify_drive_gains(
             TORQUES(f"all gains are one within {100 * worst:.2g} %: the logs seem to hold torques")
         )
     return DriveGains(
-        robot, gains, spread, chosen, x[n : n + chosen.rank], payload, sigma, tuple(notices)
+        robot, gains, spread, chosen, x[places["base"]], payload, sigma, tuple(notices)
     )
 
 
@@ -448,7 +439,7 @@ def _known_load(
         raise MinidynError(
             "inertia: a known inertia about the centre of mass needs a known centre: give com, too"
         )
-    sizes = mass * units_of(robot).length ** np.array([2.0] * 6 + [1.0] * 3 + [0.0])
+    sizes = mass * units_of(robot).parameters[robot.layout.links[0]]
     centre = np.zeros(3) if com is None else np.asarray(com, dtype=float)
     about = np.zeros((3, 3)) if inertia is None else np.asarray(inertia, dtype=float)
     for name, value, shape in (("com", centre, (3,)), ("inertia", about, (3, 3))):

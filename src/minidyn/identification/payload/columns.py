@@ -6,7 +6,9 @@ a prior is one row of the identity for each.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -17,6 +19,8 @@ from minidyn.dynamics.functions import base_regressor, gravity_torque, loads_of_
 from minidyn.dynamics.record import STATES
 from minidyn.errors import DescriptionError
 from minidyn.identification.estimate import Estimate
+from minidyn.identification.problem import places_of
+from minidyn.identification.rows.pieces import Pieces, pieces_of, reduced
 from minidyn.identification.rows.triangles import Triangles
 from minidyn.model.drives import FRICTION
 from minidyn.model.geometry import matrix_of
@@ -38,6 +42,7 @@ class RawColumns:
     """
 
     estimate: Estimate  # the baseline
+    run: Recording
     carrier: int  # index of the link that carries the load
     placement: Array  # the load's frame on it (4, 4)
     with_friction: Robot  # the baseline's robot with all simple friction terms switched on
@@ -118,6 +123,11 @@ class RawColumns:
             )
         return slopes, known
 
+    @cached_property
+    def rows(self) -> Triangles:
+        """All of the run, reduced."""
+        return reduced(pieces_of(self.run, self))
+
     @property
     def places(self) -> tuple[slice, slice, slice, slice]:
         """Where load, friction, base and tilt columns are."""
@@ -125,7 +135,9 @@ class RawColumns:
         return slice(0, 10), slice(10, f), slice(f, b), slice(b, b + len(self.turned))
 
 
-def raw_columns(estimate: Estimate, link: str | None, gains: Array | None = None) -> RawColumns:
+def raw_columns(
+    estimate: Estimate, run: Recording, link: str | None, gains: Array | None
+) -> RawColumns:
     """Return the columns for a load on a link or frame; None: the last link.
 
     The gains' covariance (n, n) is that of the shares by which torques, the baseline's too, are
@@ -153,8 +165,12 @@ def raw_columns(estimate: Estimate, link: str | None, gains: Array | None = None
     gains = np.zeros((robot.n, robot.n)) if gains is None else gains
     place = matrix_of(steps)
     return RawColumns(
-        estimate, carrier, place, with_friction, friction, tuple(turned), gains, np.zeros(10)
+        estimate, run, carrier, place, with_friction, friction, tuple(turned), gains, np.zeros(10)
     )
+
+
+ALWAYS = ("friction", "baseline", "gains", "load")
+"""Blocks of unknowns that are always estimated: errors of baseline and gains among them."""
 
 
 @dataclass(frozen=True)
@@ -163,58 +179,83 @@ class Group:
 
     kind: str  # "friction", "torque scale", "link" or "gravity"
     name: str  # the joint or link it concerns; "" for gravity
-    columns: tuple[int, ...]  # its places among the unknowns
+    block: str  # of unknowns
+    places: tuple[int, ...]  # in the block
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Unknowns:
-    """Unknowns in units of their expected sizes, and how they act on each joint."""
+    """Blocks of unknowns in units of their expected sizes, and how they act on each joint."""
 
-    maps: Array  # for each joint, raw columns to unknowns (n, k, u)
-    units: Array  # size of one unit of each unknown (u,), of use for load, friction, scale and tilt
-    # places of the unknowns that are always estimated: friction, errors of baseline and gains, and
-    # last the load
-    always: tuple[int, ...]
-    baseline: tuple[int, ...]  # places of the baseline's errors
+    raw: RawColumns
+    maps: Mapping[str, Array]  # from raw columns to a block, for each joint (n, k, c)
+    # size of one unit (c,), of use for load, friction, scale and tilt
+    units: Mapping[str, Array]
     friction: tuple[Group, ...]  # groups of friction columns, by joint
     candidates: tuple[Group, ...]  # groups that are only estimated where the data ask for them
+
+    @cached_property
+    def whole(self) -> Array:
+        """The maps of all blocks (n, k, u)."""
+        return np.concatenate(list(self.maps.values()), axis=2)
+
+    @property
+    def places(self) -> dict[str, slice]:
+        """Where blocks are among all unknowns (u)."""
+        return places_of({name: len(unit) for name, unit in self.units.items()})
+
+    def only(self, *names: str) -> Unknowns:
+        """Return some of the blocks."""
+        maps, units = ({name: own[name] for name in names} for own in (self.maps, self.units))
+        return replace(self, maps=maps, units=units)
 
     def with_wider_baseline(self, factor: float) -> Unknowns:
         """Return the unknowns with errors of the baseline that are expected to be so many times
         larger.
         """
-        maps = self.maps.copy()
-        maps[:, :, list(self.baseline)] *= factor
-        return replace(self, maps=maps)
+        wider = self.maps["baseline"] * factor
+        return replace(self, maps={**self.maps, "baseline": wider})
 
-    def of(self, X: Array) -> Array:
-        """Return the columns (N, n, u) of unknowns from raw ones (N, n, k)."""
-        return np.asarray(np.swapaxes(np.swapaxes(X, 0, 1) @ self.maps, 0, 1))
+    def columns(self, piece: Recording) -> tuple[Array, Array]:
+        """Return the columns (N, n, u) of unknowns, and measured minus baseline torque (N, n)."""
+        X, y = self.raw(piece)
+        return np.asarray(np.swapaxes(np.swapaxes(X, 0, 1) @ self.whole, 0, 1)), y
+
+    @property
+    def pieces(self) -> Pieces:
+        """The rows of the run."""
+        return pieces_of(self.raw.run, self.columns)
+
+    def squares(self, x: Array) -> Array:
+        """Return for each joint the sum of squared residual torques (n,) of unknowns x (u,)."""
+        parts = zip(self.raw.rows.factors, self.whole)
+        return np.array([np.sum((F @ np.append(turn @ x, -1.0)) ** 2) for F, turn in parts])
 
 
-def unknowns_of(raw: RawColumns, rows: Triangles, ten: Array) -> Unknowns:
+def unknowns_of(raw: RawColumns, ten: Array) -> Unknowns:
     """Return the unknowns of a run, with what is known of the load (10,).
 
     A changed torque scale acts on its torque.
     """
-    estimate, robot = raw.estimate, raw.estimate.robot
+    estimate, robot, rows = raw.estimate, raw.estimate.robot, raw.rows
     n = robot.n
     load, friction, base, tilt = raw.places
-    parts: list[Array] = []
-    units: list[float] = []
     total = rows.factors[0].shape[1] - 1
-
-    def add(columns: Array, unit: Array) -> tuple[int, ...]:
-        """Take columns (n, k, c) that are already scaled by `unit` (c,)."""
-        begin = len(units)
-        parts.append(columns)
-        units.extend(np.broadcast_to(unit, columns.shape[2]).tolist())
-        return tuple(range(begin, len(units)))
+    maps, units, candidates = dict[str, Array](), dict[str, Array](), list[Group]()
 
     def everywhere(place: slice, matrix: Array) -> Array:
         columns = np.zeros((n, total, matrix.shape[1]))
         columns[:, place] = matrix
         return columns
+
+    def add(block: str, columns: Array, unit: Array) -> None:
+        """Take columns (n, k, c) that are already scaled by their unit (c,)."""
+        maps[block], units[block] = columns, unit
+
+    def offer(kind: str, name: str, columns: Array, unit: Array) -> None:
+        """Take columns of a candidate."""
+        add(f"{kind} {name}", columns, unit)
+        candidates.append(Group(kind, name, f"{kind} {name}", tuple(range(len(unit)))))
 
     # friction: as large as it is, or a tenth of the joint's torque
     torque = np.array([np.linalg.norm(factor[:, -1]) for factor in rows.factors])
@@ -228,38 +269,36 @@ def unknowns_of(raw: RawColumns, rows: Triangles, ten: Array) -> Unknowns:
             robot.parameters[robot.layout.index(term.name)] if term.name in robot.layout else 0.0
         )
         sizes.append(max(abs(float(np.nan_to_num(known))), fallback))
-    of_friction = add(everywhere(friction, np.diag(sizes)), np.array(sizes))
+    add("friction", everywhere(friction, np.diag(sizes)), np.array(sizes))
     # the baseline's errors: its covariance has independent unit unknowns
-    of_base = add(everywhere(base, covariance_root(_finite(estimate))), np.ones(1))
-    of_gains = add(_gain_errors(raw, rows, ten), np.ones(1))
-    # candidates
-    candidates: list[Group] = []
+    of_base = everywhere(base, covariance_root(_finite(estimate)))
+    of_gains = _gain_errors(raw, ten)
+    for block, columns in (("baseline", of_base), ("gains", of_gains)):
+        add(block, columns, np.ones(columns.shape[2]))
     for joint, name in enumerate(robot.joint_names):
         columns = np.zeros((n, total, 1))
         columns[joint, base, 0] = estimate.beta
         columns[joint, load, 0] = ten
-        candidates.append(Group("torque scale", name, add(columns, np.ones(1))))
+        offer("torque scale", name, columns, np.ones(1))
     if raw.turned:
-        candidates.append(Group("gravity", "", add(everywhere(tilt, np.eye(2)), np.ones(1))))
+        offer("gravity", "", everywhere(tilt, np.eye(2)), np.ones(2))
     mass = float(np.nansum([robot.parameters[part][9] for part in robot.layout.links]))
     mass = mass if mass > 0 else 10.0
-    sizes_of_body = mass * units_of(robot).length ** np.array([2.0] * 6 + [1.0] * 3 + [0.0])
+    sizes_of_body = mass * units_of(robot).parameters[robot.layout.links[0]]
     for index, (name, part) in enumerate(zip(robot.link_names, robot.layout.links)):
         body = estimate.base.matrix[:, part] * sizes_of_body
         if index != raw.carrier and np.any(body):
-            candidates.append(Group("link", name, add(everywhere(base, body), sizes_of_body)))
-    # the load last: the corner of the triangle is then what is left to it by all others
+            offer("link", name, everywhere(base, body), sizes_of_body)
     unit = _LARGEST_LOAD * sizes_of_body
-    of_load = add(everywhere(load, np.diag(unit)), unit)
+    add("load", everywhere(load, np.diag(unit)), unit)
     groups = []
     for index, joint_name in zip(robot.independent, robot.joint_names):
-        if terms := [k for k, term in zip(of_friction, raw.friction) if term.joint == index]:
-            groups.append(Group("friction", joint_name, tuple(terms)))
-    always, maps = (*of_friction, *of_base, *of_gains, *of_load), np.concatenate(parts, axis=2)
-    return Unknowns(maps, np.array(units), always, of_base, tuple(groups), tuple(candidates))
+        if terms := [k for k, term in enumerate(raw.friction) if term.joint == index]:
+            groups.append(Group("friction", joint_name, "friction", tuple(terms)))
+    return Unknowns(raw, maps, units, tuple(groups), tuple(candidates))
 
 
-def _gain_errors(raw: RawColumns, rows: Triangles, ten: Array) -> Array:
+def _gain_errors(raw: RawColumns, ten: Array) -> Array:
     """Return the columns (n, k, r) of independent unit errors of the drive gains.
 
     Gains that are off by shares u make torques (1 + u_j) (Y_j beta + Y_j^L phi) of this run and of
@@ -268,7 +307,7 @@ def _gain_errors(raw: RawColumns, rows: Triangles, ten: Array) -> Array:
     load. S is that of least squares on this run's motion, joints weighted by their noise, for the
     baseline's motion is not known here.
     """
-    estimate = raw.estimate
+    estimate, rows = raw.estimate, raw.rows
     n, b = estimate.robot.n, len(estimate.beta)
     load, _, base, _ = raw.places
     values, vectors = np.linalg.eigh(raw.gains)

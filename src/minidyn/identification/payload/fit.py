@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
 from scipy.special import fdtrc
 
 from minidyn.arrays import Array
 from minidyn.identification.estimators.solve import block_sums, memory_of
-from minidyn.identification.payload.columns import Group, RawColumns, Unknowns
-from minidyn.identification.rows.pieces import Pieces, pieces_of, residuals, scores, stacked
-from minidyn.identification.rows.triangles import Triangles
-from minidyn.recording.recording import Recording
+from minidyn.identification.payload.columns import ALWAYS, Group, RawColumns, Unknowns
+from minidyn.identification.problem import BlockProblem, BlockSolution, Rows
+from minidyn.identification.rows.pieces import residuals, scores
 
 # torque that only a change explains, over the noise of its joint, from which it is taken for one
 _RELEVANT = 0.3
@@ -29,224 +27,167 @@ _NOTABLE = 0.2
 _WIDENINGS = 8
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LoadFit:
     """Unknowns of a run."""
 
-    x: Array  # all unknowns (u,), zero where not estimated
-    active: tuple[int, ...]  # places of the ones that were
-    R: Array  # triangular factor on the active ones, prior included
+    unknowns: Unknowns  # that were estimated
+    solution: BlockSolution  # in their units, known to be about zero before
     scale: Array  # each joint's noise, grown by its memory and by what the fit took off it (n,)
     memory: Array  # samples that repeat each other, by joint (n,)
-    rest: float  # what is left, in noise variances, prior included
+
+    def value(self, block: str) -> Array:
+        """Return the unknowns of a block, in units of physics (c,)."""
+        return np.asarray(self.unknowns.units[block] * self.solution[block])
+
+    @property
+    def sigma(self) -> Array:
+        """Noise of each joint (n,)."""
+        return np.asarray(self.scale / np.sqrt(self.memory))
 
 
-def _system(unknowns: Unknowns, rows: Triangles, scale: Array) -> list[Array]:
-    """Return rows [X | y] of all unknowns, in units of the noise, one block for each joint."""
-    return [
-        np.column_stack([factor[:, :-1] @ turn, factor[:, -1]]) / noise
-        for factor, turn, noise in zip(rows.factors, unknowns.maps, scale)
+def _problem(unknowns: Unknowns, scale: Array) -> BlockProblem:
+    """Return the problem of unknowns, each about zero with its unit as deviation."""
+    places = unknowns.places
+    known = [Rows.known(block, 0.0, np.ones(len(unit))) for block, unit in unknowns.units.items()]
+    data = [
+        Rows.split(factor[:, :-1] @ turn / noise, factor[:, -1] / noise, places)
+        for factor, turn, noise in zip(unknowns.raw.rows.factors, unknowns.whole, scale)
     ]
+    return BlockProblem.of(*known, *data)
 
 
-def _solve(system: list[Array], active: tuple[int, ...], size: int) -> tuple[Array, Array, float]:
-    """Return (x (u,), R, rest) with a prior of unit size about zero for every active unknown."""
-    count = len(active)
-    chosen = [part[:, [*active, size]] for part in system]
-    R, z, rest = stacked([np.column_stack([np.eye(count), np.zeros(count)]), *chosen])
-    x = np.zeros(size)
-    x[list(active)] = solve_triangular(R, z)
-    return x, R, rest
-
-
-def fitted(
-    raw: RawColumns, unknowns: Unknowns, rows: Triangles, run: Recording, active: tuple[int, ...]
-) -> LoadFit:
+def fitted(unknowns: Unknowns) -> LoadFit:
     """Return the solution with the noise and the memory that its own residuals have."""
-    size = len(unknowns.units)
+    run, sigma = unknowns.raw.run, unknowns.raw.estimate.sigma
     floor = 1e-9 * np.sqrt(np.mean(np.square(run.tau), axis=0)) + 1e-300  # type: ignore[arg-type]
-    scale, memory = np.maximum(raw.estimate.sigma, floor), np.ones(len(rows.factors))
+    scale, memory = np.maximum(sigma, floor), np.ones(len(sigma))
     for _ in range(3):
-        system = _system(unknowns, rows, scale)
-        x, R, rest = _solve(system, active, size)
-        left = residuals(_pieces(raw, unknowns, run), x)
+        solution = _problem(unknowns, scale).solved()
+        left = residuals(unknowns.pieces, solution.x)
         memory = np.minimum(memory_of(left, run.starts), len(run) / 30)
         # residuals are too small by the share of independent samples that was spent on unknowns
-        inverse = solve_triangular(R, np.eye(len(active)))
-        spent = len(active) - float(np.sum(np.square(inverse)))
+        spent = len(solution.x) - float(np.sum(np.square(solution.inverse)))
         independent = float(np.sum(len(run) / memory))
         grown = memory * independent / max(independent - spent, 0.1 * independent)
         scale = np.maximum(np.sqrt(np.mean(left**2, axis=0)), floor) * np.sqrt(grown)
-    x, R, rest = _solve(_system(unknowns, rows, scale), active, size)
-    return LoadFit(x, active, R, scale, memory, rest)
+    return LoadFit(unknowns, _problem(unknowns, scale).solved(), scale, memory)
 
 
-def _pieces(raw: RawColumns, unknowns: Unknowns, run: Recording) -> Pieces:
-    def mapped(piece: Recording) -> tuple[Array, Array]:
-        X, y = raw(piece)
-        return unknowns.of(X), y
-
-    return pieces_of(run, mapped)
-
-
-def selected(
-    raw: RawColumns, unknowns: Unknowns, rows: Triangles, run: Recording, level: float
-) -> tuple[LoadFit, list[Group]]:
+def selected(unknowns: Unknowns, level: float) -> tuple[LoadFit, list[Group]]:
     """Add candidate groups as long as one explains more than chance, judged by the noise with all
     of them.
     """
-    size = len(unknowns.units)
-    load, others = unknowns.always[-10:], unknowns.always[:-10]
-    every = tuple(k for group in unknowns.candidates for k in group.columns)
-    full = fitted(raw, unknowns, rows, run, (*others, *every, *load))
-    system = _system(unknowns, rows, full.scale)
-    free = max(1.0, float(np.sum(len(run) / full.memory)) - len(full.active))
-    variance = max(1.0, full.rest / free)
-    sigma = full.scale / np.sqrt(full.memory)
-    sigma = np.maximum(sigma, _SMALL * np.sqrt(np.mean(np.square(run.tau), axis=0)))  # type: ignore[arg-type]
+    run, rows, full = unknowns.raw.run, unknowns.raw.rows, fitted(unknowns)
+    problem = _problem(unknowns, full.scale)
+    free = max(1.0, float(np.sum(len(run) / full.memory)) - len(full.solution.x))
+    variance = max(1.0, full.solution.rest / free)
+    sigma = np.maximum(full.sigma, _SMALL * np.sqrt(np.mean(np.square(run.tau), axis=0)))  # type: ignore[arg-type]
     chosen: list[Group] = []
-    active = unknowns.always
-    x, _, rest = _solve(system, active, size)
-    while len(chosen) < len(unknowns.candidates):
-        best: tuple[float, Group, float, Array] | None = (
-            None  # what explains most for its number of unknowns
-        )
-        before = squares(unknowns, rows, x)
+    active, best = ALWAYS, problem.only(*ALWAYS).solved()
+    while True:
+        before = unknowns.only(*active).squares(best.x)
+        clear: list[tuple[float, Group, BlockSolution]] = []  # with what each is worth
         for group in unknowns.candidates:
             if group in chosen:
                 continue
-            found, _, left = _solve(system, (*active[:-10], *group.columns, *load), size)
-            gain = (rest - left) / len(group.columns) / variance
-            chance = float(fdtrc(len(group.columns), free, gain))
-            explained = np.maximum(before - squares(unknowns, rows, found), 0.0) / rows.samples
-            effect = float(np.max(np.sqrt(explained) / sigma))
-            worth = (rest - left) / variance - len(group.columns) * np.log(free)
-            clear = chance < level / len(unknowns.candidates) and effect > _RELEVANT
-            if clear and (best is None or worth > best[0]):
-                best = worth, group, left, found
-        if best is None:
+            blocks, count = (*active, group.block), len(group.places)
+            found = problem.only(*blocks).solved()
+            gain = (best.rest - found.rest) / variance
+            after = unknowns.only(*blocks).squares(found.x)
+            explained = np.maximum(before - after, 0.0) / rows.samples
+            chance = float(fdtrc(count, free, gain / count))
+            is_relevant = float(np.max(np.sqrt(explained) / sigma)) > _RELEVANT
+            if is_relevant and chance < level / len(unknowns.candidates):
+                clear.append((gain - count * np.log(free), group, found))
+        if not clear:
             break
-        chosen.append(best[1])
-        active, rest, x = (*active[:-10], *best[1].columns, *load), best[2], best[3]
-    return fitted(raw, unknowns, rows, run, active), chosen
+        _, group, best = max(clear, key=lambda one: one[0])
+        chosen.append(group)
+        active = (*active, group.block)
+    return fitted(unknowns.only(*active)), chosen
 
 
-def largest_share(raw: RawColumns, rows: Triangles, body: Array, left: Array) -> float:
+def largest_share(raw: RawColumns, body: Array, left: Array) -> float:
     """Return the load's root mean square torque over the residual's, at the joint where it is
     largest.
     """
-    load = raw.places[0]
-    felt = np.array([np.linalg.norm(factor[:, load] @ body) for factor in rows.factors]) / np.sqrt(
-        rows.samples
-    )
-    return float(np.max(felt / np.maximum(left, 1e-300)))
+    load, rows = raw.places[0], raw.rows
+    felt = np.array([np.linalg.norm(factor[:, load] @ body) for factor in rows.factors])
+    return float(np.max(felt / np.sqrt(rows.samples) / np.maximum(left, 1e-300)))
 
 
-def trusted(
-    raw: RawColumns, unknowns: Unknowns, rows: Triangles, run: Recording, found: LoadFit
-) -> tuple[Unknowns, LoadFit, float]:
-    """Return unknowns, solution and factor (1 or more) by which the baseline's errors exceed its
+def trusted(found: LoadFit) -> tuple[LoadFit, float]:
+    """Return solution and factor (1 or more) by which the baseline's errors exceed its
     covariance.
 
     A covariance knows noise. A model that is wrong in its structure is off by more on another
     motion: its corrections are then larger than their unit size, and the prior is widened until
     they agree (MacKay's iteration).
     """
-    places = [found.active.index(k) for k in unknowns.baseline]
     factor = 1.0
     for _ in range(_WIDENINGS):
-        inverse = solve_triangular(found.R, np.eye(len(found.active)))
-        spread = float(np.sum(np.square(inverse[places])))  # of the corrections, after the run
-        learned = max(len(places) - spread, 1.0)
-        ratio = np.sqrt(float(np.sum(np.square(found.x[list(unknowns.baseline)]))) / learned)
+        errors, spread = found.solution["baseline"], found.solution.spread("baseline")
+        learned = max(len(errors) - float(np.trace(spread)), 1.0)  # the rest is as before the run
+        ratio = np.sqrt(float(np.sum(np.square(errors))) / learned)
         if max(factor * ratio, 1.0) < 1.05 * factor:
             break
         factor *= ratio
-        unknowns = unknowns.with_wider_baseline(ratio)
-        found = fitted(raw, unknowns, rows, run, found.active)
-    return unknowns, found, factor
+        found = fitted(found.unknowns.with_wider_baseline(ratio))
+    return found, factor
 
 
-def squares(unknowns: Unknowns, rows: Triangles, x: Array) -> Array:
-    """For each joint, the sum of squared residual torques (n,)."""
-    return np.array(
-        [
-            float(np.sum((factor @ np.append(turn @ x, -1.0)) ** 2))
-            for factor, turn in zip(rows.factors, unknowns.maps)
-        ]
-    )
-
-
-def covariance_of(
-    raw: RawColumns, unknowns: Unknowns, found: LoadFit, run: Recording
-) -> tuple[Array, int]:
-    """Return the covariance of the active unknowns and the number of blocks it rests on.
+def covariance_of(found: LoadFit) -> tuple[Array, int]:
+    """Return the covariance of all unknowns and the number of blocks it rests on.
 
     Scores are summed over blocks longer than the memory of the residuals; priors, the baseline's
     covariance among them, add what they are. It is never less than for white residuals of the same
     effective number.
     """
-    length = max(1, min(int(max(20, np.ceil(10 * found.memory.max()))), len(run) // 30))
-    G = block_sums(scores(_pieces(raw, unknowns, run), found.x, found.scale), length)[
-        :, list(found.active)
-    ]
-    count = len(G)
-    inverse = np.asarray(solve_triangular(found.R, np.eye(len(found.active))), dtype=float)
-    spread = inverse @ (inverse.T @ G.T)
-    prior = inverse @ inverse.T
-    left = np.sqrt(np.mean(np.square(residuals(_pieces(raw, unknowns, run), found.x)), axis=0))
+    samples, pieces, x = found.unknowns.raw.rows.samples, found.unknowns.pieces, found.solution.x
+    length = max(1, min(int(max(20, np.ceil(10 * found.memory.max()))), samples // 30))
+    G = block_sums(scores(pieces, x, found.scale), length)
+    count, spread, prior = len(G), found.solution.moved_by(G.T), found.solution.covariance
+    left = np.sqrt(np.mean(np.square(residuals(pieces, x)), axis=0))
     fitted = float(np.mean(found.scale**2 / np.maximum(left**2 * found.memory, 1e-300)))
     clustered = count / max(1, count - 1) * fitted * spread @ spread.T + prior @ prior.T
     factor = np.sqrt(np.maximum(np.diag(prior) / np.maximum(np.diag(clustered), 1e-300), 1.0))
     return clustered * np.outer(factor, factor), count
 
 
-def friction_changes(
-    unknowns: Unknowns,
-    found: LoadFit,
-    covariance: Array,
-    blocks: int,
-    rows: Triangles,
-    level: float,
-) -> list[Group]:
+def friction_changes(found: LoadFit, covariance: Array, blocks: int, level: float) -> list[Group]:
     """Return the joints whose friction is not the baseline's.
 
     A Wald test for each, and a size that matters.
     """
-    sigma = found.scale / np.sqrt(found.memory)
-    changed = []
+    unknowns, friction, changed = found.unknowns, found.solution["friction"], []
+    rows = unknowns.raw.rows
+    of_friction = found.solution.places["friction"]
+    covariance = covariance[of_friction, of_friction]
     for group in unknowns.friction:
-        places = [found.active.index(k) for k in group.columns]
-        value = found.x[list(group.columns)]
-        statistic = float(
-            value @ np.linalg.pinv(covariance[np.ix_(places, places)], hermitian=True) @ value
-        )
-        k = len(places)
+        own = list(group.places)
+        value, k = friction[own], len(own)
+        precision = np.linalg.pinv(covariance[np.ix_(own, own)], hermitian=True)
+        statistic = float(value @ precision @ value)
         free = max(1, blocks - k)
         chance = float(fdtrc(k, free, statistic / k * free / max(1, blocks - 1)))
-        own = list(group.columns)
-        parts = zip(rows.factors, unknowns.maps)
-        felt = [
-            np.linalg.norm(factor[:, :-1] @ (turn[:, own] @ found.x[own])) for factor, turn in parts
-        ]
+        parts = zip(rows.factors, unknowns.maps["friction"])
+        felt = [np.linalg.norm(factor[:, :-1] @ (turn[:, own] @ value)) for factor, turn in parts]
         # root mean square torque of the group, at the joint that feels it most, over that joint's
         # noise
-        effect = float(np.max(np.array(felt) / np.sqrt(rows.samples) / sigma))
+        effect = float(np.max(np.array(felt) / np.sqrt(rows.samples) / found.sigma))
         if chance < level / len(unknowns.friction) and effect > _NOTABLE:
             changed.append(group)
     return changed
 
 
-def described(
-    group: Group, raw: RawColumns, unknowns: Unknowns, found: LoadFit, covariance: Array
-) -> dict[str, Any]:
+def described(group: Group, found: LoadFit, covariance: Array) -> dict[str, Any]:
     """Return what is known of a change, as plain data."""
-    own, places = list(group.columns), [found.active.index(k) for k in group.columns]
-    values, stds = unknowns.units[own] * np.array(
-        [found.x[own], np.sqrt(np.diag(covariance)[places])]
-    )
-    names = [f"{group.kind} {k + 1}" for k in range(len(places))]
+    own, place = list(group.places), found.solution.places[group.block]
+    values = found.value(group.block)[own]
+    stds = (found.unknowns.units[group.block] * np.sqrt(np.diag(covariance)[place]))[own]
+    names = [f"{group.kind} {k + 1}" for k in range(len(own))]
     if group.kind == "friction":
-        names = [raw.friction[k].symbol for k in group.columns]  # friction unknowns come first
+        names = [found.unknowns.raw.friction[k].symbol for k in own]
     known = {"values": dict(zip(names, values.tolist())), "std": dict(zip(names, stds.tolist()))}
     return {"kind": group.kind, "name": group.name, **known}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, covariance_root
 from minidyn.dynamics.drives import has_load
 from minidyn.errors import MinidynError
 from minidyn.identification.consistency.primal_dual import solve
@@ -20,9 +20,8 @@ from minidyn.identification.consistency.whitened import one_body
 from minidyn.identification.estimate import Estimate, EstimateLike, as_estimate
 from minidyn.identification.friction.choose import seen
 from minidyn.identification.payload import fit
-from minidyn.identification.payload.columns import raw_columns, unknowns_of
+from minidyn.identification.payload.columns import ALWAYS, raw_columns, unknowns_of
 from minidyn.identification.rows.base_rows import remembering
-from minidyn.identification.rows.pieces import pieces_of, reduced
 from minidyn.model.parameters import from_body, to_pseudo_inertia
 from minidyn.notices import Notice, error, info, warning
 from minidyn.recording.lazy import LEFT_OUT
@@ -187,7 +186,6 @@ def identify_payload(
         in_memory=True,
     )
     run, estimate = remembering(estimate.robot, run), seen(estimate, run.info.get("cutoff"))
-    raw = raw_columns(estimate, link, gains)
     notices = [
         one for one in run.notices if one not in recording.notices or one.code == LEFT_OUT.code
     ]
@@ -195,32 +193,25 @@ def identify_payload(
         raise MinidynError(
             f"{len(run)} samples are too few for a payload; record some seconds of motion"
         )
-    rows = reduced(pieces_of(run, raw))
-    unknowns = unknowns_of(raw, rows, np.zeros(10))
-    first = fit.fitted(raw, unknowns, rows, run, unknowns.always)
-    ten = (unknowns.units * first.x)[list(unknowns.always[-10:])]
+    raw = raw_columns(estimate, run, link, gains)
+    ten = fit.fitted(unknowns_of(raw, np.zeros(10)).only(*ALWAYS)).value("load")
     for _ in range(
         _REPEATS if has_load(estimate.robot) else 0
     ):  # friction grows with the load: about this one, then
-        raw = replace(raw, carried=ten)
-        rows = reduced(pieces_of(run, raw))
-        unknowns = unknowns_of(raw, rows, ten)
-        first, before = fit.fitted(raw, unknowns, rows, run, unknowns.always), ten
-        ten = (unknowns.units * first.x)[list(unknowns.always[-10:])]
+        raw, before = replace(raw, carried=ten), ten
+        ten = fit.fitted(unknowns_of(raw, ten).only(*ALWAYS)).value("load")
         if np.abs(ten - before)[6:].max() < _STEADY * np.abs(ten)[6:].max():
             break
-    unknowns = unknowns_of(raw, rows, ten)
-    found, changes = fit.selected(raw, unknowns, rows, run, level)
-    unknowns, found, trust = fit.trusted(raw, unknowns, rows, run, found)
-    covariance, blocks = fit.covariance_of(raw, unknowns, found, run)
-    load = list(found.active[-10:])
-    unit = unknowns.units[load]
-    ten = unit * found.x[load]
-    spread = covariance[-10:, -10:] * np.outer(unit, unit)
+    found, changes = fit.selected(unknowns_of(raw, ten), level)
+    found, trust = fit.trusted(found)
+    covariance, blocks = fit.covariance_of(found)
+    load, unit = found.solution.places["load"], found.unknowns.units["load"]
+    ten = found.value("load")
+    spread = covariance[load, load] * np.outer(unit, unit)
     firmly_negative = ten[9] < _FIRM * np.sqrt(spread[9, 9])
     body = ten if firmly_negative else nearest_body(ten, spread)
-    left = np.sqrt(fit.squares(unknowns, rows, found.x) / len(run))
-    changes = [*fit.friction_changes(unknowns, found, covariance, blocks, rows, level), *changes]
+    left = np.sqrt(found.unknowns.squares(found.solution.x) / len(run))
+    changes = [*fit.friction_changes(found, covariance, blocks, level), *changes]
     settings: dict[str, Any] = {
         "samples": len(run),
         "blocks": blocks,
@@ -231,8 +222,8 @@ def identify_payload(
         "memory": found.memory.tolist(),
         "unconstrained": ten.tolist(),
         "baseline_errors": trust,
-        "torque_over_residual": fit.largest_share(raw, rows, body, left),
-        "changes": [fit.described(group, raw, unknowns, found, covariance) for group in changes],
+        "torque_over_residual": fit.largest_share(raw, body, left),
+        "changes": [fit.described(group, found, covariance) for group in changes],
     }
     payload = Payload(0.0, body, None, link, spread, (), settings)
     return replace(payload, notices=tuple(notices + _notices(payload, ten, settings) + about_gains))
@@ -290,9 +281,7 @@ def nearest_body(ten: Array, covariance: Array) -> Array:
     centre = np.linalg.solve(precision + prior, precision @ ten[6:9]) / mass
     radius = (3.0 * mass / (4.0 * np.pi * _DENSITY)) ** (1.0 / 3.0)
     ball = from_body(mass, centre, 0.4 * mass * radius**2 * np.eye(3))
-    deviation = np.sqrt(np.diag(covariance))
-    values, vectors = np.linalg.eigh(covariance / np.outer(deviation, deviation))
-    root = (vectors / np.sqrt(np.maximum(values, 1e-12 * values[-1]))).T / deviation
+    root = np.linalg.inv(covariance_root(covariance, 1e-12))
     problem = one_body(root, root @ ten, upper_factor(to_pseudo_inertia(ball)), _FAINT)
     return np.asarray(problem.phi(solve(problem).x)[0])
 
