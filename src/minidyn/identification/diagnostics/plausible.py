@@ -136,8 +136,8 @@ UNLIKE = error(
     "The robot's file explains the torques of no joint, and no single cause does: the log is of "
     "another robot, or several things are wrong at once.",
     "Causes, the best explanation first: {causes}. Check that robot file and log belong together, "
-    "then units, order and signs of the columns. Where the log is right, the robot's file is wrong: "
-    "identify with prior=False (--prior none).",
+    "then units, order and signs of the columns. Where the log is right, the robot's file is "
+    "wrong: identify with prior=False (--prior none).",
 )
 CHECKED = info(
     "signals.scale_checked",
