@@ -312,6 +312,8 @@ def main() -> None:
         "--keep", type=Path, help="keep finished logs in this file, and do not run them again"
     )
     given = parser.parse_args()
+    if given.docs and given.only:
+        parser.error("--docs writes the whole table, --only measures a part of it")
     begin = time.monotonic()
     result = measure(given.logs, given.faults, given.jobs, tuple(given.only), given.keep)
     for code, alarms, found, _ in rows(result):
