@@ -42,7 +42,7 @@ def gains_of_each(tau: np.ndarray) -> np.ndarray:
 
 PLANTED: dict[str, tuple[str, str, Plant]] = {
     "amperes": ("scale", "scale of the torque (0.0", changed("tau", lambda x: x / 12)),
-    "amperes of each": ("scale", "scale of the torque of each", changed("tau", gains_of_each)),
+    "amperes of each": ("scale", "scale of the torque", changed("tau", gains_of_each)),
     "inch pounds": ("scale", "scale of the torque (", changed("tau", lambda x: 8.851 * x)),
     "time doubled": ("time", "scale of the time (", changed("t", lambda x: 2.0 * x)),
     "time halved": ("time", "scale of the time (", changed("t", lambda x: 0.5 * x)),

@@ -221,6 +221,10 @@ def test_tiago_from_files_to_report(tmp_path: Path) -> None:
     """Eight of its joints are logged, in three files; wheels and head are locked."""
     logs = [TIAGO / f"tiago_{signal}.csv" for signal in ("position", "velocity", "effort")]
     gains = "1,13.6,13.6,-8.7,-8.7,-20.6,-20.6,-20.6"
+    amperes = answer("check", TIAGO / "tiago_no_hand.urdf", *logs)["notices"]
+    scales = [one for one in amperes if one["code"] == "signals.torque_scale"]
+    assert {one["data"]["joint"] for one in scales} == {f"arm_{k}_joint" for k in (2, 3, 4)}
+    assert all("scale of the torque of each" in one["data"]["causes"][:30] for one in scales)
     words = ("identify", TIAGO / "tiago_no_hand.urdf", *logs, "--drive-gain", gains)
     found = answer(*words, "--friction", "viscous,coulomb,offset", "--output", tmp_path / "out")
     notices = {one["code"]: one for one in found["notices"]}

@@ -115,12 +115,25 @@ def _drive_spans(motion: _Motion) -> list[Array]:
 
 
 def likely_causes(
-    robot: Robot, motion: _Motion, tau: Array, known: Array, *, differs: bool = False
+    robot: Robot,
+    motion: _Motion,
+    tau: Array,
+    known: Array,
+    *,
+    differs: bool = False,
+    scaled: bool = False,
 ) -> list[Cause]:
     """Return why torques (N, n) are not those of the file, what explains them best first.
 
-    Empty where they are, as far as a file that is not exact can say, unless it is known that the
-    torques of a joint differ.
+    Empty where they are, as far as a file that is not exact can say.
+
+    Args:
+        robot: The robot.
+        motion: Positions, speeds and accelerations (N, n).
+        tau: Measured torques (N, n).
+        known: Parameters of the file (p,).
+        differs: It is known that the torques of a joint differ.
+        scaled: It is known that those of several joints are scaled ones of the file.
     """
     rows = slice(None, None, max(1, len(tau) // _SAMPLES))
     q, dq, ddq = (signal[rows] for signal in motion)
@@ -131,8 +144,9 @@ def likely_causes(
         _scales, _times, _offsets, _gravity, _swapped, _signs,
     ]  # fmt: skip
     causes = [cause for trial in tried for cause in trial(log)]
-    if not any(cause.convinces for cause in causes) and (each := _scales_of_each(log)).convinces:
-        causes.append(each)
+    if not any(cause.convinces for cause in causes):
+        each = _scales_of_each(log)
+        causes += [each] if scaled or each.convinces else []
     best: dict[str, Cause] = {}
     for cause in causes:
         if cause.kind not in best or cause.open < best[cause.kind].open:

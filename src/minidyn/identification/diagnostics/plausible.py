@@ -426,7 +426,7 @@ def scale_notices(robot: Robot, recording: AnyRecording, known: Array | None) ->
     scales = torque_scales(robot, recording, known)
     wrong = [scale for scale in scales if scale.wrong]
     differs = any(scale.contradicts for scale in scales)
-    causes = _causes(robot, recording, known, differs)
+    causes = _causes(robot, recording, known, differs=differs, scaled=len(wrong) > 1)
     if causes and causes[0].convinces and causes[0].kind != "scale":
         best, words = causes[0], _in_words(causes)
         text = (
@@ -514,7 +514,7 @@ def _is_comparable(robot: Robot, recording: AnyRecording, known: Array) -> bool:
 
 
 def _causes(
-    robot: Robot, recording: AnyRecording, known: Array | None, differs: bool
+    robot: Robot, recording: AnyRecording, known: Array | None, **facts: bool
 ) -> list[Cause]:
     """Return why the torques are not those of the file; empty where they are, or nothing is
     known.
@@ -525,7 +525,7 @@ def _causes(
     if len(log) < 20 + len(robot.layout):
         return []
     q, dq, ddq, tau = signals_of(log, "q", "dq", "ddq", "tau")
-    return likely_causes(robot, (q, dq, ddq), tau, known, differs=differs)
+    return likely_causes(robot, (q, dq, ddq), tau, known, **facts)
 
 
 def _in_words(causes: list[Cause]) -> str:
