@@ -427,8 +427,9 @@ def scale_notices(robot: Robot, recording: AnyRecording, known: Array | None) ->
     wrong = [scale for scale in scales if scale.wrong]
     differs = any(scale.contradicts for scale in scales)
     causes = _causes(robot, recording, known, differs=differs, scaled=len(wrong) > 1)
-    if causes and causes[0].convinces and causes[0].kind != "scale":
-        best, words = causes[0], _in_words(causes)
+    best = causes[0] if causes and causes[0].kind != "scale" else None
+    if best is not None and (best.convinces or (wrong and best.is_large)):
+        words = _in_words(causes)
         text = (
             f"the log is not that of the robot's file: {best.text} explains "
             f"{percent(best.explained)} of the difference"
