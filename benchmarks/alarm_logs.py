@@ -381,6 +381,13 @@ def _late_without_friction(log: Log, rng: Any) -> Log:
     return replace(_late(log, rng), options={"friction": ()})
 
 
+def _of_another_robot(log: Log, rng: Any) -> Log:
+    """Return the motion of a log with the torques that a PUMA 560 needs for it."""
+    states = log.q, np.gradient(log.q, log.t, axis=0), log.ddq
+    tau = md.inverse_dynamics(true_robot(md.load("puma560"), rng), *states)
+    return replace(log, tau=tau + log.noise * rng.normal(size=tau.shape))
+
+
 def _computed_from_file(log: Log, rng: Any) -> Log:
     """Torques of the robot's file along a motion, rounded to six digits."""
     motion = md.trajectory.fourier(log.file, seed=log.seed)(log.t)
@@ -606,6 +613,12 @@ FAULTS: dict[str, tuple[str, str, tuple[str, ...], Callable[[Log, Any], Log]]] =
         "identify",
         ARMS,
         lambda log, rng: replace(log, t=2.0 * log.t, dq=None),
+    ),
+    "signals.unlike_file": (
+        "torques of another robot",
+        "identify",
+        ("ur10e", "ur10"),
+        _of_another_robot,
     ),
     "signals.mass": ("half the torque", "identify", ARMS, _torque(0.5)),
 }

@@ -1,6 +1,6 @@
 """How often notices are wrong, and how often they find what they are for.
 
-    python benchmarks/alarms.py [--logs 200] [--faults 20] [--docs] [--keep FILE] [--only CODE]
+    python benchmarks/alarms.py [--logs 200] [--faults 20] [--docs] [--keep FILE] [--only CODE ...]
 
 Healthy logs are simulated: several robots whose files are not exact, sharp and soft friction,
 encoder steps, noise of speeds and torques, rates from 100 Hz to 1 kHz. Each goes the whole way: it
@@ -24,6 +24,7 @@ from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from minidyn.notices import Notice
 DOCS = Path(__file__).parents[1] / "docs" / "false-alarms.md"
 FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "false-alarms.svg"
 _BEGIN, _END = "<!-- alarms: begin -->\n", "<!-- alarms: end -->"
+Codes = tuple[str, ...]  # codes of notices, or how they begin
 METHODS = {
     "iv": "identify.biased",
     "tls": "identify.columns_too_noisy",
@@ -144,12 +146,16 @@ def codes(notices: Iterable[Notice]) -> set[str]:
     return {notice.code for notice in notices if notice.level != "info" or notice.code in FAULTS}
 
 
-def alarms_of(seed: int, folder: Path) -> set[str]:
+def alarms_of(seed: int, folder: Path, only: Codes = ()) -> set[str]:
     """Return every alarm of one healthy log.
 
-    By default settings, with friction switched off, by other methods.
+    By default settings, with friction switched off, by other methods; with `only` those of a fit
+    with a test and of a check that begin so.
     """
     log, small = healthy(seed), healthy(seed, SMALL)
+    if only:
+        every = raised(log, "identify", folder) | raised(log, "check", folder)
+        return {code for code in every if code.startswith(only)}
     off = raised(replace(small, options={"friction": ()}), "fit", folder) & {
         "identify.torque_delay"
     }
@@ -183,26 +189,25 @@ def detected(code: str, seed: int, folder: Path) -> bool:
     return code.partition(",")[0] in found
 
 
-def _work(task: tuple[str, int]) -> tuple[str, int, list[str]]:
+def _work(only: Codes, task: tuple[str, int]) -> tuple[str, int, list[str]]:
     """Do one log: all alarms of a healthy one (code "") or whether a fault was detected."""
     warnings.simplefilter("ignore")
     code, seed = task
     with tempfile.TemporaryDirectory() as folder:
         if code:
             return code, seed, [code] if detected(code, seed, Path(folder)) else []
-        return code, seed, sorted(alarms_of(seed, Path(folder)))
+        return code, seed, sorted(alarms_of(seed, Path(folder), only))
 
 
 def measure(
-    logs: int, faults: int, jobs: int, only: str = "", keep: Path | None = None
+    logs: int, faults: int, jobs: int, only: Codes = (), keep: Path | None = None
 ) -> dict[str, Any]:
     """Return the counts of false alarms over healthy logs, and of detections over logs with each
     fault.
     """
-    tasks = [] if only else [("", seed) for seed in range(logs)]
-    tasks += [
-        (code, 10_000 + k) for code in FAULTS if not only or code == only for k in range(faults)
-    ]
+    tasks = [("", seed) for seed in range(logs)]
+    chosen = [code for code in FAULTS if code.startswith(only or "")]
+    tasks += [(code, 10_000 + k) for code in chosen for k in range(faults)]
     done: dict[tuple[str, int], list[str]] = {}
     if keep is not None and keep.exists():
         for line in keep.read_text(encoding="utf-8").splitlines():
@@ -210,7 +215,7 @@ def measure(
             done[code, seed] = raised_codes
     with ProcessPoolExecutor(jobs) as pool:
         for code, seed, raised_codes in pool.map(
-            _work, [task for task in tasks if task not in done]
+            partial(_work, only), [task for task in tasks if task not in done]
         ):
             done[code, seed] = raised_codes
             if keep is not None:
@@ -222,14 +227,14 @@ def measure(
     found = {
         code: sum(len(done[task]) for task in tasks if task[0] == code) for code, _ in tasks if code
     }
-    return {"logs": logs, "faults": faults, "alarms": alarms, "detected": found}
+    return {"logs": logs, "faults": faults, "alarms": alarms, "detected": found, "codes": chosen}
 
 
 def rows(result: dict[str, Any]) -> list[tuple[str, float, float | None, str]]:
     """Return (code, share of false alarms, share of faults detected, fault) of every code that was
     measured.
     """
-    listed = sorted({*FAULTS, *result["alarms"]})
+    listed = sorted({*result["codes"], *result["alarms"]})
     return [
         (
             code,
@@ -297,7 +302,9 @@ def main() -> None:
     parser.add_argument("--logs", type=int, default=200)
     parser.add_argument("--faults", type=int, default=20)
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--only", default="")
+    parser.add_argument(
+        "--only", nargs="+", default=[], help="codes of notices, or how they begin: signals."
+    )
     parser.add_argument(
         "--docs", action="store_true", help="write docs/false-alarms.md and its figure"
     )
@@ -305,8 +312,10 @@ def main() -> None:
         "--keep", type=Path, help="keep finished logs in this file, and do not run them again"
     )
     given = parser.parse_args()
+    if given.docs and given.only:
+        parser.error("--docs writes the whole table, --only measures a part of it")
     begin = time.monotonic()
-    result = measure(given.logs, given.faults, given.jobs, given.only, given.keep)
+    result = measure(given.logs, given.faults, given.jobs, tuple(given.only), given.keep)
     for code, alarms, found, _ in rows(result):
         print(
             f"{code:40} {100 * alarms:6.1f} %   {'-' if found is None else f'{100 * found:.0f} %'}"

@@ -3,136 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.signal import butter, sosfiltfilt
 
 import minidyn as md
 from conftest import count
 from minidyn.recording.motion_sketch import MotionSketch
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-from alarm_logs import ROBOTS, Log, healthy, motion_log, true_robot
+from alarm_logs import ROBOTS
+from changed_copies import CHANGES, runs
 
 UR10 = Path(__file__).parents[3] / "shared" / "data" / "ur10_exciting"
-
-Array = np.ndarray
-Change = Callable[[md.Recording], md.Recording]
-
-
-def step(log: md.Recording) -> float:
-    return float(np.median(np.diff(log.t)))
-
-
-def at(log: md.Recording, times: Array) -> md.Recording:
-    """Return a log resampled at other times."""
-    q, tau = (
-        np.stack([np.interp(times, log.t, column) for column in np.asarray(signal).T], axis=1)
-        for signal in (log.q, log.tau)
-    )
-    return md.Recording(times, q, tau, joint_names=log.joint_names)
-
-
-def at_rate(rate: float) -> Change:
-    return lambda log: at(log, np.arange(log.t[0], log.t[-1], 1 / rate))
-
-
-def half_step(log: md.Recording) -> md.Recording:
-    return at(log, log.t[:-1] + step(log) / 2)
-
-
-def low_passed(frequency: float, *signals: str) -> Change:
-    def change(log: md.Recording) -> md.Recording:
-        share = min(2 * frequency * step(log), 0.9)
-        sos = butter(2, share, output="sos")
-        return replace(
-            log, **{name: sosfiltfilt(sos, getattr(log, name), axis=0) for name in signals}
-        )
-
-    return change
-
-
-def noisy(size: float, *signals: str) -> Change:
-    def change(log: md.Recording) -> md.Recording:
-        rng = np.random.default_rng(5)
-        values = {name: np.asarray(getattr(log, name)) for name in signals}
-        return replace(
-            log,
-            **{
-                name: x + size * x.std(axis=0) * rng.normal(size=x.shape)
-                for name, x in values.items()
-            },
-        )
-
-    return change
-
-
-def scaled(name: str, factor: float) -> Change:
-    return lambda log: replace(log, **{name: factor * np.asarray(getattr(log, name))})
-
-
-def offset(size: float) -> Change:
-    return lambda log: replace(log, q=log.q + size * (np.arange(log.n) == 1))
-
-
-def middle(log: md.Recording) -> md.Recording:
-    part = log[len(log) // 4 : 3 * len(log) // 4]
-    return replace(part, t=part.t - 3.3)
-
-
-def mean_of_three(log: md.Recording) -> md.Recording:
-    columns = [np.convolve(column, np.ones(3) / 3, "same") for column in np.asarray(log.tau).T]
-    return replace(log, tau=np.stack(columns, axis=1))
-
-
-CHANGES: dict[str, Change] = {
-    "resampled by half a step": half_step,
-    "resampled to 230 Hz": at_rate(230.0),
-    "resampled to 97 Hz": at_rate(97.0),
-    "every second sample": lambda log: log[::2],
-    "later, to 180 Hz": lambda log: at_rate(180.0)(replace(log, t=log.t + 100.0)),
-    "0.1 % noise": noisy(1e-3, "q", "tau"),
-    "1 % noise": noisy(1e-2, "q", "tau"),
-    "1 % noise of the torques": noisy(1e-2, "tau"),
-    "0.1 % noise of the positions": noisy(1e-3, "q"),
-    "half a step and 0.1 % noise": lambda log: noisy(1e-3, "q", "tau")(half_step(log)),
-    "low-passed at 40 Hz": low_passed(40.0, "q", "tau"),
-    "low-passed at 20 Hz": low_passed(20.0, "q", "tau"),
-    "torques low-passed at 10 Hz": low_passed(10.0, "tau"),
-    "means of three torques": mean_of_three,
-    "torques times 1.002": scaled("tau", 1.002),
-    "torques times 1.02": scaled("tau", 1.02),
-    "positions times 1.002": scaled("q", 1.002),
-    "positions times 1.02": scaled("q", 1.02),
-    "an offset of 0.1 of one joint": offset(0.1),
-    "an offset of 1 of one joint": offset(1.0),
-    "torques with an offset": lambda log: replace(log, tau=np.asarray(log.tau) + 0.5),
-    "a part, with other times": middle,
-}
-
-
-def recorded(log: Log) -> md.Recording:
-    return md.Recording(log.t, log.q, log.tau, joint_names=log.file.joint_names)
-
-
-def runs(seed: int, others: int) -> tuple[md.Recording, md.Recording, list[md.Recording]]:
-    """Return a healthy log, its program run a second time, and other motions of the same robot."""
-    fitted, rng = healthy(seed), np.random.default_rng(seed)
-    file = md.load(ROBOTS[seed % len(ROBOTS)])
-    true, slow = true_robot(file, rng), float(rng.choice([1.0, 2.0]))
-
-    def run(number: int) -> md.Recording:
-        motion = md.trajectory.fourier(
-            file, seed=seed + 1000 * number, period=10.0 * slow, speed=2.0 / slow
-        )
-        noise = np.random.default_rng(seed + 777 + number)
-        return recorded(motion_log(file, true, seed, noise, motion, 10.0 * slow, fitted))
-
-    return recorded(fitted), run(0), [run(1 + k) for k in range(others)]
 
 
 def test_changed_copies_are_found_and_other_runs_are_not() -> None:

@@ -96,6 +96,16 @@ def test_the_verdict_says_what_was_checked(tmp_path: Path, monkeypatch: pytest.M
     assert words in shown
 
 
+def test_a_check_that_is_coarse_says_so() -> None:
+    """Half the mass of the file again: the scale is known, though not within 50 %."""
+    robot, log = robot_and_log("ur10e", 1, 0.05)
+    coarse = md.identify(robot, replace(log, tau=1.4 * np.asarray(log.tau)))
+    (notice,) = [one for one in coarse.notices if one.code == "signals.scale_checked"]
+    assert 0.5 < notice.data["within"] < 1.0
+    (words,) = coarse.verdict().verified
+    assert f"was checked to within ±{100 * notice.data['within']:.0f} % against" in words
+
+
 def test_torques_that_are_computed_from_the_file_are_suspected() -> None:
     for name in ROBOTS[: count(2, 3)]:
         robot = md.load(name).with_drives(False, ())

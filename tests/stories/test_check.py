@@ -250,6 +250,30 @@ def test_force_goes_on(tmp_path: Path) -> None:
     assert md.run_study(tmp_path / "study.toml")["identify"].state == "done"
 
 
+def test_the_old_names_of_force_are_understood(tmp_path: Path) -> None:
+    made = replace(log(), q=np.degrees(log().q))
+    md.identify(arm(), made, anyway=True, friction="own")
+    md.cross_validate(arm(), made, folds=2, anyway=True, friction="own")
+    md.compare(arm(), made, log(2), methods=["ols"], anyway=True, friction="own")
+    md.save(arm(), tmp_path / "robot.toml")
+    made.save(tmp_path / "log.csv")
+    files = tmp_path / "robot.toml", tmp_path / "log.csv"
+    words = ("--anyway", "--friction", "own", "--output", tmp_path / "out")
+    assert run("identify", *files, *words).exit_code == 0
+    study = tmp_path / "study.toml"
+    study.write_text(
+        '[robot]\nfile = "robot.toml"\n[identify]\nlogs = ["log.csv"]\nanyway = true\n'
+        'friction = "own"\n'
+    )
+    assert run("run", study).exit_code == 0
+    assert md.run_study(study)["identify"].state == "unchanged"
+    assert run("run", study, "--rerun").exit_code == 0
+    assert "done" in run("run", study, "--rerun").stdout
+    renamed = run("run", study, "--force")
+    assert renamed.exit_code == 2
+    assert "--rerun" in renamed.stderr
+
+
 def test_one_joint_in_range_is_enough_to_try_and_limits_that_are_not_known_stop_nothing() -> None:
     q = log().q.copy()
     q[:, 0] = np.degrees(q[:, 0])

@@ -174,8 +174,16 @@ def test_locks_in_python_studies_and_mappings(gripper: Path) -> None:
     full = md.Recording(log.t, every[0], tau, joint_names=("shoulder", "elbow", "finger"))
     same = md.identify(robot, full, friction=())
     np.testing.assert_allclose(same.parameters, fitted.parameters, rtol=1e-3, atol=1e-3)
+    # a recording in memory that never saw the finger
+    bare = md.Recording(log.t, log.q, log.tau, joint_names=("shoulder", "elbow"))
+    plain = md.identify(gripper / "robot.urdf", bare, friction=())
+    np.testing.assert_allclose(plain.parameters, fitted.parameters, rtol=1e-3, atol=1e-3)
+    [notice] = [one for one in plain.notices if one.code == "recording.not_logged"]
+    assert notice.data["joints"] == {"finger": 0.03}
+    assert md.validate(plain, bare).relative_error < 0.01
+    unnamed = replace(bare, joint_names=("a", "b"))
     with pytest.raises(md.MinidynError, match=r"keep-joints"):
-        md.identify(md.load(gripper / "robot.urdf"), replace(log, notices=()), friction=())
+        md.identify(md.load(gripper / "robot.urdf"), unnamed, friction=())
     study = gripper / "study.toml"
     locked = ("--lock", "finger", "--robot", gripper / "robot.urdf")
     answer("run", study, "--init", *locked, "--log", gripper / "log.csv")
@@ -192,6 +200,19 @@ def test_locks_in_python_studies_and_mappings(gripper: Path) -> None:
     assert estimate.robot.locked_joints == {"finger": 0.03}
 
 
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_a_fleet_whose_logs_lack_a_joint(gripper: Path, in_memory: bool) -> None:
+    robot, log = md.load(gripper / "robot.urdf"), gripper / "log.csv"
+    names = {"r1": log, "r2": gripper / "other.csv", "r3": log}
+    logs = {
+        name: replace(md.read_recording(path, robot), notices=()) if in_memory else path
+        for name, path in names.items()
+    }
+    fleet = md.identify_fleet(robot, logs, friction=())
+    assert fleet.model.robot.locked_joints == {"finger": 0.03}
+    assert [one.code for one in fleet.notices].count("recording.not_logged") == 1
+
+
 TIAGO = Path(__file__).parents[3] / "shared" / "data" / "tiago"
 
 
@@ -200,6 +221,10 @@ def test_tiago_from_files_to_report(tmp_path: Path) -> None:
     """Eight of its joints are logged, in three files; wheels and head are locked."""
     logs = [TIAGO / f"tiago_{signal}.csv" for signal in ("position", "velocity", "effort")]
     gains = "1,13.6,13.6,-8.7,-8.7,-20.6,-20.6,-20.6"
+    amperes = answer("check", TIAGO / "tiago_no_hand.urdf", *logs)["notices"]
+    scales = [one for one in amperes if one["code"] == "signals.torque_scale"]
+    assert {one["data"]["joint"] for one in scales} == {f"arm_{k}_joint" for k in (2, 3, 4)}
+    assert all("scale of the torque of each" in one["data"]["causes"][:30] for one in scales)
     words = ("identify", TIAGO / "tiago_no_hand.urdf", *logs, "--drive-gain", gains)
     found = answer(*words, "--friction", "viscous,coulomb,offset", "--output", tmp_path / "out")
     notices = {one["code"]: one for one in found["notices"]}

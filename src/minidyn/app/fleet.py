@@ -6,6 +6,7 @@ import datetime
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -23,17 +24,19 @@ from minidyn.identification.estimators import solve
 from minidyn.identification.estimators.method import Fold, Solution
 from minidyn.identification.fleet.chances import trend
 from minidyn.identification.fleet.deviations import Comparison, FleetFit, compared
-from minidyn.identification.fleet.logs import are_paths, files_by_robot
+from minidyn.identification.fleet.logs import are_paths, files_by_robot, open_logs
 from minidyn.identification.fleet.members import Given, Member, chosen_friction, members_of, spaced
 from minidyn.identification.friction.choose import FrictionChoice, seen
 from minidyn.identification.friction.per_log import SETTING
 from minidyn.identification.friction.shared import Joined
 from minidyn.identification.identify import DEFAULT_FRICTION, check_options, lifted
+from minidyn.model.lock import NOT_LOGGED
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, warning
 from minidyn.recording.lazy import ON_ERROR, AnyRecording
 from minidyn.recording.prepare.times import TIMES
 from minidyn.recording.read.read import Paths
+from minidyn.recording.ready import with_logged_joints
 
 _FOLDS = 5
 _LEAST = 3  # robots that say what is usual
@@ -145,6 +148,9 @@ def identify_fleet(
             "(md.identify)"
         )
 
+    kind = _of_logged_joints(kind, names, on_error, reading)
+    told = (*told, *(notice for notice in kind.notices if notice.code == NOT_LOGGED.code))
+
     def asked(
         few: Sequence[str],
     ) -> tuple[FrictionChoice, AnyRecording, list[Member], list[Notice], Comparison, Array]:
@@ -193,6 +199,17 @@ def identify_fleet(
     notices = [*lost, *gone, *told, *_notices(made, robots, level), *model.notices]
     why = {str(notice.data["robot"]): notice.text for notice in lost}
     return Fleet(model, robots, tuple(deviations), level, spread, why, tuple(notices))
+
+
+def _of_logged_joints(
+    kind: Robot, names: Mapping[str, Any], on_error: str, reading: Mapping[str, Any]
+) -> Robot:
+    """Return the type with the joints locked that the first log which can be read does not have."""
+    for name, value in names.items():
+        with suppress(MinidynError, OSError):  # it is named when its turn comes
+            log = open_logs(name, value, kind, on_error, **reading).dated[0][1]
+            return with_logged_joints(kind, log)
+    return kind
 
 
 def _model(

@@ -230,19 +230,22 @@ def judge(
 def _scale_words(estimate: Estimate) -> str:
     """Say whether the scale of the torques was checked: torques alone do not show it."""
     by_code = {notice.code: notice for notice in estimate.notices}
-    for code in ("signals.torque_scale", "signals.other_cause"):
+    for code in ("signals.torque_scale", "signals.other_cause", "signals.unlike_file"):
         if code in by_code:
             return "the torques were checked against the robot file, and are not those of the file"
     checked = by_code.get("signals.scale_checked")
     if checked is None:
-        return "the scale of the torques was not checked: no known masses"
+        unknown = by_code.get("signals.nothing_to_compare")
+        is_known = unknown is None or set(unknown.data["joints"]) < set(estimate.robot.joint_names)
+        why = "the robot file explains too little of them" if is_known else "no known masses"
+        return f"the scale of the torques was not checked: {why}"
     joints, others = checked.data["joints"], checked.data["others"]
     words = (
         f"the scale of the torques was checked to within ±{percent(checked.data['within'])} "
         "against the robot file"
     )
     if others:
-        words += f" at {_listed(joints)}; not at {_listed(others)}, which hardly carry known masses"
+        words += f" at {_listed(joints)}; not at {_listed(others)}"
     return words
 
 

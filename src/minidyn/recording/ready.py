@@ -21,7 +21,7 @@ from minidyn.arrays import Array
 from minidyn.base.numeric.samples import units_of
 from minidyn.errors import DescriptionError, MinidynError, ShapeError
 from minidyn.formats.load import RobotLike, as_robot
-from minidyn.model.lock import says_locked, with_locked
+from minidyn.model.lock import not_logged, says_locked, with_locked
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info
 from minidyn.recording.lazy import AnyRecording, LazyRecording, held
@@ -467,6 +467,7 @@ def as_recording(
             paths, robot, executor=executor, **{"lazy": executor is not None, **reading}
         )
     if isinstance(value, Recording | LazyRecording):
+        value = _with_missing_joints(value, robot)
         if executor is None and keep is None:
             return value
         from minidyn.recording.engine import led_by  # only where it is asked for
@@ -477,6 +478,20 @@ def as_recording(
         f"{argument}: expected a Recording or the path of a log, got "
         f"{'None' if value is None else f'a value of type {type(value).__name__}'}{swapped}"
     )
+
+
+def _with_missing_joints(recording: _Kind, robot: Robot | None) -> _Kind:
+    """Return a recording with the notice that some of the robot's joints were not logged.
+
+    As reading a file gives it; joint names that are not the robot's stay as they are.
+    """
+    names = set(recording.joint_names)
+    if robot is None or not names < set(robot.joint_names):
+        return recording
+    if any(says_locked(notice) for notice in recording.notices):
+        return recording
+    missing = [name for name in robot.joint_names if name not in names]
+    return replace(recording, notices=(*recording.notices, not_logged(robot, missing)))
 
 
 def resting_poses(robot: Robot, recording: AnyRecording) -> Recording | None:

@@ -120,6 +120,7 @@ def _observer(model: Estimate, wanted: bool) -> Observer | None:
     "--step", "only", multiple=True, help="Run this step and those it needs; repeat. Default: all."
 )
 @click.option("--rerun", is_flag=True, help="Run steps again although nothing has changed.")
+@click.option("--force", is_flag=True, hidden=True)
 @click.option("--dry-run", "dry", is_flag=True, help="Run nothing; show what would be.")
 @click.option(
     "--init",
@@ -158,6 +159,7 @@ def run(
     logs: Files,
     test: Files,
     mapping: str | None,
+    force: bool,
     require: str | None,
     as_json: bool,
     **options: Any,
@@ -171,6 +173,11 @@ def run(
 
     Example: minidyn run study.toml --init --robot ur10.urdf --log run.db3 --validate other.db3
     """
+    if force:
+        raise click.UsageError(
+            "--force is --rerun now: run steps again although nothing has changed. To fit although "
+            "a check failed, write force = true into [identify] of the study"
+        )
     if init:
         if robot is None:
             raise click.UsageError("--init needs --robot ROBOT")

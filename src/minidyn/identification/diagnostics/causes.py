@@ -5,7 +5,8 @@ rotors and friction can explain (acceleration, speed, its sign, a constant) is l
 share of the squared residual that goes away, each joint weighted by its own torque, says how well
 a cause explains the log:
 
-    scale of the torque       tau = s · file, s > 0, of all joints or of one
+    scale of the torque       tau = s · file, s > 0, of all joints or of one; of each joint its own
+                              where no other cause convinces
     scale of the time         speeds are k, accelerations k² times what they are
     offset of an encoder      q + δ of one joint
     direction of gravity      another direction of the same strength
@@ -113,20 +114,39 @@ def _drive_spans(motion: _Motion) -> list[Array]:
     return spans
 
 
-def likely_causes(robot: Robot, motion: _Motion, tau: Array, known: Array) -> list[Cause]:
+def likely_causes(
+    robot: Robot,
+    motion: _Motion,
+    tau: Array,
+    known: Array,
+    *,
+    differs: bool = False,
+    scaled: bool = False,
+) -> list[Cause]:
     """Return why torques (N, n) are not those of the file, what explains them best first.
 
     Empty where they are, as far as a file that is not exact can say.
+
+    Args:
+        robot: The robot.
+        motion: Positions, speeds and accelerations (N, n).
+        tau: Measured torques (N, n).
+        known: Parameters of the file (p,).
+        differs: It is known that the torques of a joint differ.
+        scaled: It is known that those of several joints are scaled ones of the file.
     """
     rows = slice(None, None, max(1, len(tau) // _SAMPLES))
     q, dq, ddq = (signal[rows] for signal in motion)
     log = _Comparison(robot, (q, dq, ddq), tau[rows], known)
-    if not log.counts.any() or not log.open > _AGREES:
+    if not log.counts.any() or not (differs or log.open > _AGREES):
         return []
     tried: list[Callable[[_Comparison], Iterator[Cause]]] = [
         _scales, _times, _offsets, _gravity, _swapped, _signs,
     ]  # fmt: skip
     causes = [cause for trial in tried for cause in trial(log)]
+    if not any(cause.convinces for cause in causes):
+        each = _scales_of_each(log)
+        causes += [each] if scaled or each.convinces else []
     best: dict[str, Cause] = {}
     for cause in causes:
         if cause.kind not in best or cause.open < best[cause.kind].open:
@@ -141,8 +161,7 @@ def _cause(log: _Comparison, kind: str, text: str, open_: float, size: float = m
 
 def _scales(log: _Comparison) -> Iterator[Cause]:
     file, tau = log.file(log.motion), log.tau
-    model, measured = log.scaled(file)
-    factors = np.sum(model * measured, axis=0) / np.maximum(np.sum(model**2, axis=0), 1e-300)
+    model, measured, factors = _factors(log, file)
     common = float(np.sum(model * measured) / max(float(np.sum(model**2)), 1e-300))
     if common > 0:
         text = f"scale of the torque ({common:.3g} times)"
@@ -154,6 +173,22 @@ def _scales(log: _Comparison) -> Iterator[Cause]:
             made[:, place] *= factor
             text = f"scale of the torque of {log.robot.joint_names[place]} ({factor:.3g} times)"
             yield _cause(log, "scale", text, log.compare(made, tau), abs(math.log(factor)))
+
+
+def _factors(log: _Comparison, file: Array) -> tuple[Array, Array, Array]:
+    """Return torques and measured ones of joints that count, and the ratio of each joint's."""
+    model, measured = log.scaled(file)
+    factors = np.sum(model * measured, axis=0) / np.maximum(np.sum(model**2, axis=0), 1e-300)
+    return model, measured, factors
+
+
+def _scales_of_each(log: _Comparison) -> Cause:
+    """Return the cause that drive gains, or gear ratios and signs, are wrong joint by joint."""
+    file = log.file(log.motion)
+    factors = _factors(log, file)[2]
+    file[:, log.counts] *= factors
+    text = f"scale of the torque of each joint ({factors.min():.3g} to {factors.max():.3g} times)"
+    return _cause(log, "scale", text, log.compare(file))
 
 
 def _times(log: _Comparison) -> Iterator[Cause]:

@@ -96,7 +96,7 @@ HEAVIEST = 3000.0
 No arm weighs more (built-in robots: 3 to 600).
 """
 
-_CHECKED = 0.5  # of a scale: one that may be further off is not checked
+_CHECKED = 0.5  # of a scale: one that may be further off is not checked, but for the best of all
 _SAME = 1e-3  # of the torque: the file leaves no more of torques that were computed from it
 _WORTH = 0.1  # of the difference: a cause that explains less is not listed
 _INCH_POUNDS = 8.851  # in one N m
@@ -130,6 +130,14 @@ CAUSE = error(
     "time column, offsets and signs of the mapping file (--mapping), the mounting of the robot, "
     "the order of the columns. Where the log is right, the robot's file is wrong: identify with "
     "prior=False (--prior none).",
+)
+UNLIKE = error(
+    "signals.unlike_file",
+    "The robot's file explains the torques of no joint, and no single cause does: the log is of "
+    "another robot, or several things are wrong at once.",
+    "Causes, the best explanation first: {causes}. Check that robot file and log belong together, "
+    "then units, order and signs of the columns. Where the log is right, the robot's file is "
+    "wrong: identify with prior=False (--prior none).",
 )
 CHECKED = info(
     "signals.scale_checked",
@@ -292,12 +300,16 @@ class TorqueScale:
 
     @property
     def wrong(self) -> bool:
-        """Whether it is beyond FACTOR, sure by two standard deviations.
+        """Whether it is beyond FACTOR, and most of the torque is that of the file's bodies.
 
-        And most of the torque is that of the file's bodies: else springs, cables and friction that
-        are not known set the scale.
+        Else springs, cables and friction that are not known set the scale.
         """
-        if not self.known or self.explained < _MOSTLY:
+        return self.contradicts and self.explained >= _MOSTLY
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether it is beyond FACTOR, sure by two standard deviations."""
+        if not self.known:
             return False
         bound = FACTOR if self.factor > 1 else 1 / FACTOR
         sure = abs(self.factor - bound) > _SURE * math.hypot(self.noise, bound * self.prior)
@@ -412,15 +424,24 @@ def scale_notices(robot: Robot, recording: AnyRecording, known: Array | None) ->
     `torque_scales`, or one that names the cause where a scale of torques is not the reason.
     """
     scales = torque_scales(robot, recording, known)
-    causes = _causes(robot, recording, known)
-    if causes and causes[0].convinces and causes[0].kind != "scale":
-        best, words = causes[0], _in_words(causes)
+    wrong = [scale for scale in scales if scale.wrong]
+    differs = any(scale.contradicts for scale in scales)
+    causes = _causes(robot, recording, known, differs=differs, scaled=len(wrong) > 1)
+    best = causes[0] if causes and causes[0].kind != "scale" else None
+    if best is not None and (best.convinces or (wrong and best.is_large)):
+        words = _in_words(causes)
         text = (
             f"the log is not that of the robot's file: {best.text} explains "
             f"{percent(best.explained)} of the difference"
         )
         return [CAUSE(text, cause=best.kind, explained=best.explained, causes=words)]
-    wrong = [scale for scale in scales if scale.wrong]
+    if differs and all(scale.explained < _MOSTLY for scale in scales if scale.known):
+        share = max(scale.explained for scale in scales if scale.known)
+        text = (
+            "the log is not that of the robot's file, which explains at most "
+            f"{percent(share)} of the torque of any joint, rotors and friction apart"
+        )
+        return [UNLIKE(text, explained=share, causes=_in_words(causes))]
     notices = _computed(robot, recording, known) + ([] if wrong else _checked(scales))
     for scale in wrong:
         unit = _likely_unit(scale, [other.factor for other in wrong], robot)
@@ -455,9 +476,11 @@ def scale_notices(robot: Robot, recording: AnyRecording, known: Array | None) ->
 
 def _checked(scales: list[TorqueScale]) -> list[Notice]:
     """Return a notice that says how far the scale of the torques was checked."""
-    sure = [scale for scale in scales if scale.known and scale.within <= _CHECKED]
-    if not sure:
+    known = [scale for scale in scales if scale.known and scale.explained >= _MOSTLY]
+    if not known:
         return []
+    best = min(scale.within for scale in known)
+    sure = [scale for scale in known if scale.within <= max(_CHECKED, best)]
     within = math.ceil(20 * max(scale.within for scale in sure)) / 20
     names = [scale.joint for scale in sure]
     text = (
@@ -491,7 +514,9 @@ def _is_comparable(robot: Robot, recording: AnyRecording, known: Array) -> bool:
     return bodies and whole and not robot.implicit_loops and not robot.formulas
 
 
-def _causes(robot: Robot, recording: AnyRecording, known: Array | None) -> list[Cause]:
+def _causes(
+    robot: Robot, recording: AnyRecording, known: Array | None, **facts: bool
+) -> list[Cause]:
     """Return why the torques are not those of the file; empty where they are, or nothing is
     known.
     """
@@ -501,7 +526,7 @@ def _causes(robot: Robot, recording: AnyRecording, known: Array | None) -> list[
     if len(log) < 20 + len(robot.layout):
         return []
     q, dq, ddq, tau = signals_of(log, "q", "dq", "ddq", "tau")
-    return likely_causes(robot, (q, dq, ddq), tau, known)
+    return likely_causes(robot, (q, dq, ddq), tau, known, **facts)
 
 
 def _in_words(causes: list[Cause]) -> str:
@@ -514,6 +539,8 @@ def _in_words(causes: list[Cause]) -> str:
 def _likely_unit(scale: TorqueScale, others: list[float], robot: Robot) -> str:
     """Return in words what may be wrong with the torques."""
     common = float(np.exp(np.mean(np.log(np.abs(others))))) if all(others) else abs(scale.factor)
+    if scale.factor < 0 and _off(-scale.factor, MASS_FACTOR):
+        return f"amperes of the opposite sign (drive gain about {1 / scale.factor:.2g} N m/A)"
     if scale.factor < 0:
         return "the opposite sign, or gravity of another direction"
     for unit, size in (("mNm (or Nmm)", 1e3), ("Ncm", 1e2), ("kNm", 1e-3)):
