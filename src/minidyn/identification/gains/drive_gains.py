@@ -42,6 +42,7 @@ from minidyn.identification.friction.choose import starting_model
 from minidyn.identification.rows.base_rows import remembering
 from minidyn.identification.rows.pieces import Columns, Pieces, pieces_of, reduced
 from minidyn.identification.rows.triangles import joined
+from minidyn.identification.settings import Settings
 from minidyn.model.drives import AUTO, OWN, PLAIN
 from minidyn.model.geometry import matrix_of
 from minidyn.model.parameters import from_body, transform
@@ -421,9 +422,9 @@ def _with_terms(
         or friction is not None
         or any(joint.drive.columns for joint in robot.joints)
     ):
-        return starting_model(
-            robot, OWN if friction is None else friction, rotor_inertia, base=base
-        ), []
+        terms = OWN if friction is None else friction
+        asked = Settings(friction=terms, rotor_inertia=rotor_inertia)
+        return starting_model(robot, asked, base), []
     text = (
         f"the file of robot {robot.name!r} has no drive terms: {', '.join(PLAIN)} and rotor "
         "inertias were added"
