@@ -45,6 +45,7 @@ from minidyn.simulation.plants import Push as Push
 # identify
 from minidyn.app.check import check as check
 from minidyn.app.check import Check as Check
+from minidyn.identification.settings import Settings as Settings
 from minidyn.identification.identify import identify as identify
 from minidyn.identification.estimators.one_joint import identify_one_joint as identify_one_joint
 from minidyn.identification.payload.payload import identify_payload as identify_payload

@@ -8,11 +8,13 @@ from __future__ import annotations
 import difflib
 import functools
 import importlib
+import inspect
 import re
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -254,6 +256,39 @@ def require_known(names: Iterable[str], known: Collection[str], what: str) -> No
     for name in names:
         if name not in known:
             raise DescriptionError(f"{what} {name!r}{near_names(name, known)}")
+
+
+def shows_options(record: Any) -> Callable[[_F], _F]:
+    """Show each field of a dataclass, with its default, in the signature of a function that takes
+    them as `**options`.
+    """
+
+    def decorate(function: _F) -> _F:
+        known = inspect.signature(function)
+        defaults = {one.name: one.default for one in fields(record)}
+        own = [
+            one.replace(default=defaults.get(one.name, one.default))
+            for one in known.parameters.values()
+            if one.kind is not one.VAR_KEYWORD
+        ]
+        options = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+            for name, default in defaults.items()
+            if name not in known.parameters
+        ]
+        shown: Any = function
+        shown.__signature__ = known.replace(parameters=[*own, *options])
+        return function
+
+    return decorate
+
+
+def require_options(record: Any, names: Iterable[str]) -> None:
+    """Raise where a name is no field of a dataclass, with near ones."""
+    known = [one.name for one in fields(record)]
+    for name in names:
+        if name not in known:
+            raise WrongArgument(f"unknown option {name!r}{near_names(name, known)}")
 
 
 def near_names(name: str, known: Iterable[str], limit: int = 8) -> str:

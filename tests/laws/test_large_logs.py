@@ -21,7 +21,8 @@ from minidyn.identification.identify import ready_for
 from minidyn.recording.lazy import LazyRecording
 from minidyn.recording.prepare import spool
 from minidyn.recording.prepare.on_disk import prepare_on_disk
-from minidyn.recording.prepare.segments import Settings
+from minidyn.recording.prepare.preparation import Preparation
+from minidyn.recording.prepare.segments import Processing
 
 TERMS = ("viscous", "coulomb", "offset")
 
@@ -165,7 +166,7 @@ def test_a_standstill_at_the_beginning_does_not_hide_the_motion(tmp_path) -> Non
     tau = np.concatenate([np.repeat(moving.tau[:1], still, axis=0), moving.tau])
     md.Recording(t, q, tau, joint_names=moving.joint_names).save(tmp_path / "log.parquet")
     raw = md.read_recording(tmp_path / "log.parquet", robot, lazy=True)
-    lazy = prepare_on_disk(raw, Settings(), look=1 << 15)
+    lazy = prepare_on_disk(raw, Processing.of(Preparation()), look=1 << 15)
     motion = md.prepare(robot, moving).info["motion_band"]
     assert lazy.info["motion_band"] == pytest.approx(motion, rel=0.3)
 
@@ -271,11 +272,12 @@ import sys
 from pathlib import Path
 import minidyn as md
 from minidyn.recording.prepare.on_disk import prepare_on_disk
-from minidyn.recording.prepare.segments import Settings
+from minidyn.recording.prepare.preparation import Preparation
+from minidyn.recording.prepare.segments import Processing
 from test_large_logs import arm
 robot = arm()
 lazy = md.read_recording(sys.argv[1], robot, lazy=True)
-lazy = prepare_on_disk(lazy, Settings(), look=1 << 13, window=1 << 13)  # small pieces are all there after a short log
+lazy = prepare_on_disk(lazy, Processing.of(Preparation()), look=1 << 13, window=1 << 13)  # small pieces are all there after a short log
 md.identify(robot, lazy, consistent=False, sign_width=0.01)
 [line] = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
 print(int(line.split()[1]) / 1024)

@@ -44,9 +44,7 @@ def test_tables_of_the_guide_exist() -> None:
             )
 
 
-def test_one_default_for_all_that_identify() -> None:
-    own = signature(md.identify).parameters
-    for function in (md.compare, md.cross_validate, md.one_joint_plan):
-        for name, parameter in signature(function).parameters.items():
-            if name in own and name != "consistent":  # compare takes several
-                assert parameter.default == own[name].default, f"{function.__name__}: {name}"
+def test_a_plan_is_made_for_the_terms_of_a_fit() -> None:
+    for name, parameter in signature(md.one_joint_plan).parameters.items():
+        if name in ("friction", "rotor_inertia"):
+            assert parameter.default == getattr(md.Settings(), name)

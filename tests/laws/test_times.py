@@ -366,7 +366,7 @@ def test_a_rate_contradicts_stamps() -> None:
         Job(
             md.load("scara"),
             (Log("fit", (Path("log.csv"),), {"rate": 100}),),
-            preparation={"time": "stamps"},
+            settings=md.Settings(time="stamps"),
         )
     assert md.prepare("scara", raw, rate=50, resample=100, decimate=1).info["rate"] == 100
 

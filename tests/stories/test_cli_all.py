@@ -53,6 +53,7 @@ QUICK = {
     "simulate": "two_link --duration 0.2 --output {folder}/new.npz",
     "convert": "{folder}/log.npz --output {folder}/data",
     "check": "{folder}/robot.toml {folder}/log.npz --output {folder}/check.html",
+    "settings": "",
     "identify": "{folder}/robot.toml {folder}/log.npz --output {folder}/identified",
     "validate": "{folder}/estimate.json {folder}/log.npz",
     "compare": "{folder}/robot.toml {folder}/log.npz --validate {folder}/other.npz --methods ols",
@@ -97,7 +98,7 @@ WRONG = {
     "tool": "no_such_robot log.csv",
     "actuators": "no_such_robot log.csv",
 }
-WITHOUT_INPUT = {"robots", "completion", "demo", "example"}
+WITHOUT_INPUT = {"robots", "settings", "completion", "demo", "example"}
 
 
 def run(*arguments: str) -> Result:
@@ -457,7 +458,8 @@ def test_help_reads_the_library_without_importing_it() -> None:
     """Defaults and words that options show are those of the functions and tables they name."""
     seen = []
     for module, names in {
-        "identification.identify:identify": (
+        "identification.identify:identify": ("threads", "on_error"),
+        "identification.settings:Settings": (
             "method",
             "friction",
             "rotor_inertia",
@@ -475,8 +477,8 @@ def test_help_reads_the_library_without_importing_it() -> None:
         for keyword in names:
             assert default_of(module, keyword) == signature(function).parameters[keyword].default
             seen.append(keyword)
-    assert len(seen) == 21
-    assert list(constant("identification.estimators.methods", "DESCRIPTIONS")) == list(METHODS)
+    assert len(seen) == 23
+    assert list(constant("identification.estimators.method", "DESCRIPTIONS")) == list(METHODS)
     assert list(constant("dynamics.record", "WHAT")) == list(WHAT)
     assert constant("base.rows", "MODELS") == {
         name: model.description for name, model in MODELS.items()

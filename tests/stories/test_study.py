@@ -178,6 +178,7 @@ def test_every_option_of_identification_can_be_given() -> None:
     options = set(inspect.signature(md.identify).parameters)
     options -= {"robot", "recording", "base", "controller", "progress", "executor"}
     options -= {"keep"}  # a study keeps what it prepared by itself
+    options -= {"settings", *study_schema.PREPARATION}  # which stand in a table of their own
     assert "known_torque" in study_schema.MAPPING  # a column; functions and loads are a program's
     assert options - {"known_torque"} <= set(study_schema.STEPS["identify"])
 

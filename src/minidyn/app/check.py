@@ -43,12 +43,13 @@ from minidyn.identification.estimate import Estimate, load_estimate
 from minidyn.identification.estimators.method import Options, Solution
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.friction.choose import choose_friction, starting_model
-from minidyn.identification.identify import DEFAULT_METHOD, lifted, ready_for
+from minidyn.identification.identify import lifted, ready_for
 from minidyn.identification.rows.base_rows import (
     fitted_base,
     remembering,
     shown_parameters,
 )
+from minidyn.identification.settings import Settings
 from minidyn.identification.validate import fitted_notices, overlap_of
 from minidyn.model.drives import AUTO
 from minidyn.model.robot import Robot
@@ -378,8 +379,8 @@ class _FirstFit:
 
 
 def _first_fit(robot: Robot, raw: AnyRecording) -> _FirstFit:
-    method = METHODS[DEFAULT_METHOD]
-    model = starting_model(robot, AUTO, True)
+    method = METHODS[Settings.method]
+    model = starting_model(robot, Settings())
     data, notices = ready_for(method, model, raw)
     choice = choose_friction(model, fitted_base(model), data, AUTO)
     options = Options(allow_open=True)

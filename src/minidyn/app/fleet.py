@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from minidyn.app.fleet_result import Fleet, FleetRobot
 from minidyn.arrays import Array, single_thread
 from minidyn.errors import MinidynError, UnknownName, Unsupported, WrongArgument
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.identification.consistency.consistency import consistent_model
-from minidyn.identification.consistency.prior import Prior, as_prior, prior_parameters
+from minidyn.identification.consistency.prior import prior_parameters
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators import solve
 from minidyn.identification.estimators.method import Fold, Solution
@@ -29,16 +29,27 @@ from minidyn.identification.fleet.members import Given, Member, chosen_friction,
 from minidyn.identification.friction.choose import FrictionChoice, seen
 from minidyn.identification.friction.per_log import SETTING
 from minidyn.identification.friction.shared import Joined
-from minidyn.identification.identify import DEFAULT_FRICTION, check_options, lifted
+from minidyn.identification.identify import lifted
+from minidyn.identification.settings import Settings, settings_of
 from minidyn.model.lock import NOT_LOGGED
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, warning
 from minidyn.recording.lazy import ON_ERROR, AnyRecording
-from minidyn.recording.prepare.times import TIMES
 from minidyn.recording.read.read import Paths
 from minidyn.recording.ready import with_logged_joints
 
 _FOLDS = 5
+_TAKEN = (
+    "friction",
+    "force_terms",
+    "forbid_terms",
+    "auto",
+    "rotor_inertia",
+    "sign_width",
+    "prior",
+    "prior_kind",
+    "consistent",
+)  # options of identification that a fleet has; of preparation there is `time`
 _LEAST = 3  # robots that say what is usual
 
 DIFFERS = warning(
@@ -65,17 +76,13 @@ def identify_fleet(
     recordings: Mapping[str, Any] | Paths,
     executor: Executor | None = None,
     *,
-    friction: Iterable[str] | str = DEFAULT_FRICTION,
-    rotor_inertia: bool | None = True,
-    sign_width: ArrayLike | None = None,
-    prior: Prior = None,
-    consistent: bool = True,
+    settings: Settings | None = None,
     link: str | None = None,
     level: float = 0.05,
     on_error: str = "stop",
     keep: str | os.PathLike[str] | None = None,
-    times: str = "auto",
-    **reading: Any,
+    times: str | None = None,
+    **options: Any,
 ) -> Fleet:
     """Identify robots of one type.
 
@@ -89,12 +96,9 @@ def identify_fleet(
             their name, their times, or the file.
         executor: Any of concurrent.futures, whose workers read the logs of a robot each, to the
             same bits.
-        friction: As for :func:`minidyn.identify`; "auto" chooses terms from the logs of a few
-            robots. Friction that grows with the load, or remembers, is not among them.
-        rotor_inertia: Whether rotor inertias are identified; None: as the robot's file has them.
-        sign_width: As for :func:`minidyn.identify`.
-        prior: As for :func:`minidyn.identify`.
-        consistent: Whether to make the model of the type physically consistent.
+        settings: As for :func:`minidyn.identify`; "auto" chooses terms from the logs of a few
+            robots. Friction that grows with the load, or remembers, is not among them. Of the
+            options of preparation there is `time` alone; the method is "wls".
         link: Link or frame at which a load is looked for; None: the last link.
         level: Probability of a false alarm for a healthy robot, all tests of it together.
         on_error: "stop", or "skip": files that cannot be read are left out, and robots of which no
@@ -102,9 +106,9 @@ def identify_fleet(
         keep: Folder for what is known of each robot whose logs are on disk: the same call, after it
             was killed, does not read them again. Files there are named by a hash of settings and of
             names, contents and times of logs.
-        times: When samples of raw logs were taken, as `time` of :func:`minidyn.prepare`: "auto",
-            "stamps" or "even".
-        **reading: Options of :func:`minidyn.read_recording` for paths.
+        times: The option `time` of `settings`; among options of reading, `time` is a column.
+        **options: Single options of :class:`minidyn.Settings`, which count before `settings`, and
+            options of :func:`minidyn.read_recording` for paths.
 
     Returns:
         The fleet. A robot counts as different where a healthy one would differ as much with a
@@ -125,16 +129,19 @@ def identify_fleet(
         raise MinidynError(f"level: expected a probability between 0 and 1, got {level!r}")
     if on_error not in ON_ERROR:
         raise UnknownName("on_error", on_error, ON_ERROR)
-    if times not in TIMES:
-        raise UnknownName("times", times, TIMES)
-    if times == "stamps" and reading.get("rate") is not None:
+    reading = {name: value for name, value in options.items() if name not in _TAKEN}
+    known = {name: value for name, value in options.items() if name in _TAKEN}
+    settings = settings_of(settings, known | ({} if times is None else {"time": times}))
+    for name, default in Settings().to_json().items():
+        if name not in (*_TAKEN, "time") and settings.to_json()[name] != default:
+            raise Unsupported(f"{name}: a fleet does not know this option of identification")
+    if settings.time == "stamps" and reading.get("rate") is not None:
         raise WrongArgument(
             "rate=... (--rate) says that samples are even, stamps (--time) that they are not: "
             "give one"
         )
-    preparation = None if times == "auto" else {"time": times}
-    check_options(friction=friction)
-    kind, prior = as_robot(robot), as_prior(prior)
+    preparation = None if settings.time == Settings.time else {"time": settings.time}
+    kind = as_robot(robot)
     kind.find_frame(link)
     if kind.implicit_loops or kind.formulas:
         raise Unsupported(
@@ -156,9 +163,7 @@ def identify_fleet(
     ) -> tuple[FrictionChoice, AnyRecording, list[Member], list[Notice], Comparison, Array]:
         """Return all robots with the friction that logs of a few of them show, compared."""
         several = [Given(name, names[name]) for name in few]
-        choice, sample = chosen_friction(
-            kind, several, friction, rotor_inertia, sign_width, on_error, reading, preparation
-        )
+        choice, sample = chosen_friction(kind, several, settings, on_error, reading, preparation)
         members, lost = list[Member](), list[Notice]()
         given = (Given(name, value) for name, value in names.items())
         for found in members_of(
@@ -186,7 +191,7 @@ def identify_fleet(
         choice, sample, members, lost, made, chances = asked(
             spaced([one.name for one in members if one.name in usual])
         )
-    model = _model(kind, choice, made, members, sample, prior, consistent, chances < level)
+    model = _model(kind, choice, made, members, sample, settings, chances < level)
     robots = {
         one.name: _robot(made, number, float(chances[number]), level)
         for number, one in enumerate(members)
@@ -218,8 +223,7 @@ def _model(
     made: Comparison,
     members: Sequence[Member],
     data: AnyRecording,
-    prior: Prior,
-    consistent: bool,
+    settings: Settings,
     differs: NDArray[np.bool_],
 ) -> Estimate:
     """Return the model of the type as an estimate."""
@@ -247,9 +251,11 @@ def _model(
         found.covariance,
     )
     notices, weight = [*choice.notices], dict[str, Any]()
-    if consistent:
-        known = prior_parameters(choice.robot, prior, (kind,))
-        result, told, weight = consistent_model(choice.robot, base, found, data, known)
+    if settings.consistent:
+        known = prior_parameters(choice.robot, settings.prior, (kind,))
+        result, told, weight = consistent_model(
+            choice.robot, base, found, data, known, settings.prior_kind
+        )
         beta, parameters, covariance = result.beta, result.phi, np.asarray(result.covariance)
         notices += told
     low, choice = choice.robot.with_parameters(parameters), seen(choice, 0.0)
@@ -274,14 +280,22 @@ def _model(
     }
     described = replace(choice.robot.with_parameters(parameters), notices=())
     record |= solve.torque_scatter(data, low, described, sigma, len(beta), drifts=True)
-    numbers = beta, covariance, sigma, "wls", consistent, found.condition, int(samples.sum())
+    numbers = (
+        beta,
+        covariance,
+        sigma,
+        "wls",
+        settings.consistent,
+        found.condition,
+        int(samples.sum()),
+    )
     return Estimate(
         described,
         base,
         *numbers,
         tuple(notices),
         record,
-        found.covariance if consistent else None,
+        found.covariance if settings.consistent else None,
     )
 
 

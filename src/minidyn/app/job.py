@@ -18,7 +18,8 @@ from minidyn.identification.compare import Comparison, compare
 from minidyn.identification.consistency.prior import as_prior
 from minidyn.identification.cross_validate import CrossValidation, cross_validate
 from minidyn.identification.estimate import Estimate
-from minidyn.identification.identify import check_options, identify
+from minidyn.identification.identify import identify
+from minidyn.identification.settings import Settings
 from minidyn.identification.validate import FITTED, Validation, validate
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, warning
@@ -48,13 +49,6 @@ NOT_TESTED = warning(
     "[validate] in a study.",
 )
 
-_NAMED = (
-    "method",
-    "friction",
-    "friction_per",
-    "flexibility",
-    "prior_kind",
-)  # options whose values are names
 _REASONS = (
     "recording.still",
     "recording.not_numbers",
@@ -88,11 +82,11 @@ class Job:
     robot: Robot
     fit: tuple[Log, ...] = ()  # logs that are fitted, together
     test: tuple[Log, ...] = ()  # logs that are not, each tested by itself
-    settings: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # options of `md.identify` that were given
-    # options of `md.prepare` that were given; none: the library prepares
-    preparation: Mapping[str, Any] = field(default_factory=dict)
+    settings: Settings = field(
+        default_factory=Settings
+    )  # of the fit, and how raw logs are prepared
+    # `force`, `threads` and `device` of `md.identify`, where given
+    running: Mapping[str, Any] = field(default_factory=dict)
     lazy: bool | None = None  # whether logs stay on disk; None: those of more than `large` bytes
     large: int = LARGE  # bytes
     # who reads logs on disk, and what happens where that fails: `executor` and `on_error` of
@@ -102,10 +96,9 @@ class Job:
     _whole: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Find options that mean nothing, and a prior that is not there, before logs are read."""
-        check_options(**{name: self.settings[name] for name in _NAMED if name in self.settings})
-        as_prior(self.settings.get("prior"))
-        for log in (*self.fit, *self.test) if self.preparation.get("time") == "stamps" else ():
+        """Find a prior that is not there, and rates beside stamps, before logs are read."""
+        as_prior(self.settings.prior)
+        for log in (*self.fit, *self.test) if self.settings.time == "stamps" else ():
             if log.mapping.rate is not None:
                 raise WrongArgument(
                     f"{named([log])}: a rate (--rate) says that samples are even, --time stamps "
@@ -122,7 +115,8 @@ class Job:
         hold_out: float | None = None,
         lazy: bool | None = None,
         large: int = LARGE,
-        settings: Mapping[str, Any] | None = None,
+        settings: Settings | None = None,
+        running: Mapping[str, Any] | None = None,
         cutoff: float | None = None,
         delay: float | None = None,
         resample: float | None = None,
@@ -135,12 +129,13 @@ class Job:
         """Return the job of a command line.
 
         With `hold_out`, that share at the end of the fitted logs is kept for the test. `cutoff`,
-        `delay`, `resample` and `time` are those of :func:`minidyn.prepare`; `reading` holds options
+        `delay`, `resample` and `time` count before those of the settings; `reading` holds options
         of :func:`minidyn.read_recording`, such as mapping and rate; the rest is as for the job.
         None: not given.
         """
         preparation = {"cutoff": cutoff, "delay": delay, "resample": resample, "time": time}
-        preparation = {name: value for name, value in preparation.items() if value is not None}
+        given = {name: value for name, value in preparation.items() if value is not None}
+        settings = (settings or Settings()).replace(**given)
         engine: dict[str, Any] = {"executor": executor, "on_error": on_error}
         engine = {name: value for name, value in engine.items() if value is not None}
         handle = on_error or "stop"
@@ -163,8 +158,8 @@ class Job:
             robot,
             (log,) if fit else (),
             tests,
-            settings or {},
-            preparation,
+            settings,
+            running or {},
             lazy,
             large,
             engine,
@@ -186,7 +181,8 @@ class Job:
         where = self.lazy if lazy is None else lazy
         on_disk = sum(map(_size, log.files)) > self.large if where is None else where
         fitted = {} if estimate is None else estimate.record.get("preparation") or {}
-        wish = {"delay": fitted.get("delay"), **self.preparation} if self.preparation else {}
+        preparation = self.settings.preparation
+        wish = {"delay": fitted.get("delay"), **preparation} if preparation else {}
         if wish.get("delay") or wish.get("resample") or log.mapping.known_torque is not None:
             # torques are moved, and samples interpolated, in memory alone; further columns, too
             on_disk = False
@@ -204,7 +200,7 @@ class Job:
         raw: Any = self._whole[key]
         if log.part != (0.0, 1.0):
             raw = raw.part(*log.part)
-        if not self.preparation:
+        if not preparation:
             return raw  # type: ignore[no-any-return] # the library prepares
         options = {"cutoff": fitted_cutoff(raw, fitted), **wish, **self.engine}
         try:
@@ -251,7 +247,8 @@ class Job:
                 recording,
                 progress=progress,
                 keep=self.keep,
-                **self.settings,
+                settings=self.settings,
+                **self.running,
                 **self.engine,
             )
         except MinidynError as error:
@@ -303,7 +300,9 @@ class Job:
 
     def cross_validate(self, folds: int) -> CrossValidation:
         """Leave out one stretch of the fitted logs after the other."""
-        return cross_validate(self.robot, self.fitted, folds, **self.settings)
+        return cross_validate(
+            self.robot, self.fitted, folds, settings=self.settings, **self.running
+        )
 
     def compare(
         self, methods: Iterable[str] | None, progress: Callable[[int], None] | None = None
@@ -318,7 +317,8 @@ class Job:
             tested,
             methods,
             progress=progress,
-            **self.settings,
+            settings=self.settings,
+            **self.running,
             **self.engine,
         )
 

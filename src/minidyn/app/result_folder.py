@@ -231,6 +231,7 @@ def result_summary(
         "errors": {name: validation.to_json() for name, validation in validations.items()},
         "certificate": estimate.certificate.to_json(),
         "verdict": verdict.to_json(),
+        "settings": estimate.settings and estimate.settings.to_json(),
         "record": without_sketch(estimate.record),
         "notices": notices_json([*estimate.notices, *left_out(validations)]),
     }

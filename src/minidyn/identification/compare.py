@@ -6,29 +6,28 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from minidyn.arrays import single_thread, solvable
 from minidyn.base.base_map import BaseMap
 from minidyn.display import MEASURED, MODEL, DisplayTable, new_figure, shows_progress
-from minidyn.errors import MinidynError, UnknownName
+from minidyn.errors import MinidynError, UnknownName, shows_options
 from minidyn.formats.load import as_robot
-from minidyn.identification.consistency.prior import Prior
 from minidyn.identification.diagnostics.plausible import require_meaning
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.methods import ANY_MOTION, METHODS
 from minidyn.identification.friction.per_log import ONE_LOG
-from minidyn.identification.identify import DEFAULT_FRICTION, DEFAULT_PRIOR_KIND, PathLike, identify
+from minidyn.identification.identify import PathLike, identify
 from minidyn.identification.known_torque import KnownTorqueLike
+from minidyn.identification.settings import ModelOptions, Settings, settings_of
 from minidyn.identification.validate import fitted_notices, overlap_of, validate
 from minidyn.model.drives import AUTO, OWN
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice
 from minidyn.recording.lazy import AnyRecording
-from minidyn.recording.ready import as_recording, ready, with_logged_joints
+from minidyn.recording.ready import as_asked, as_recording, ready, with_logged_joints
 from minidyn.recording.recording import leaving_out
 from minidyn.recording.sketch import sketch_of, sketched
 from minidyn.text import markdown_cell
@@ -206,6 +205,7 @@ def _models(given: Mapping[str, Any]) -> int:
 @shows_progress("comparing methods", _models)
 @single_thread()
 @solvable()
+@shows_options(Settings)
 def compare(
     robot: Robot | PathLike,
     recording: AnyRecording | PathLike | Sequence[PathLike],
@@ -213,14 +213,8 @@ def compare(
     methods: Iterable[str] | str | None = None,
     *,
     consistent: Sequence[bool] = (False, True),
+    settings: Settings | None = None,
     base: BaseMap | None = None,
-    friction: Iterable[str] | str | None = DEFAULT_FRICTION,
-    friction_per: str | None = None,
-    flexibility: str | None = None,
-    rotor_inertia: bool | None = True,
-    sign_width: ArrayLike | None = None,
-    prior: Prior = None,
-    prior_kind: str = DEFAULT_PRIOR_KIND,
     controller: Controller | None = None,
     known_torque: KnownTorqueLike = None,
     threads: int = 1,
@@ -230,6 +224,7 @@ def compare(
     force: bool = False,
     anyway: bool = False,
     progress: Callable[[int], None] | bool | None = None,
+    **options: Unpack[ModelOptions],
 ) -> Comparison:
     """Identify a robot by several methods and test each model on a recording that none of them saw.
 
@@ -240,14 +235,9 @@ def compare(
         validation: What the models are tested on.
         methods: Names of `md.identify`'s methods; None: all that take every motion.
         consistent: Whether models are made physically consistent: both ways, or one.
+        settings: As for `md.identify`; methods, and consistency, are those of `methods` and
+            `consistent`. Friction "auto" is chosen once, by "wls".
         base: As for `md.identify`.
-        friction: As for `md.identify`; "auto" is chosen once, by "wls".
-        friction_per: As for `md.identify`.
-        flexibility: As for `md.identify`.
-        rotor_inertia: As for `md.identify`.
-        sign_width: As for `md.identify`.
-        prior: As for `md.identify`.
-        prior_kind: As for `md.identify`.
         controller: As for `md.identify`.
         known_torque: As for `md.identify`.
         threads: As for `md.identify`.
@@ -257,11 +247,13 @@ def compare(
         force: As for `md.identify`.
         anyway: Old name of `force`.
         progress: Called with the number of models done so far; True: a bar on stderr.
+        **options: As for `md.identify`.
 
     Returns:
         A row for each method; one that fails has its reason in its row and stops none of the
         others.
     """
+    settings = settings_of(settings, options, base)
     robot = as_robot(robot)
     names = (
         ANY_MOTION
@@ -290,36 +282,29 @@ def compare(
             "measured?"
         )
     require_meaning(robot, recording, force or anyway)
-    recording, validation = (sketched(log, robot.joint_names) for log in (recording, validation))
+    recording, validation = (
+        sketched(as_asked(robot, log, settings), robot.joint_names)
+        for log in (recording, validation)
+    )
     fitted = ready(robot, recording, purpose="compare", once=True)
     data = ready(
         robot, fitted, purpose="compare"
     )  # prepared once for all methods; without raw torques, where on disk
     tested = ready(robot, validation, purpose="compare", once=True, name="the validation recording")
-    options: dict[str, Any] = {"base": base, "friction": friction, "rotor_inertia": rotor_inertia}
-    options |= {
-        "friction_per": friction_per,
-        "sign_width": sign_width,
-        "prior": prior,
-        "prior_kind": prior_kind,
-    }
-    options |= {
-        "controller": controller,
-        "known_torque": known_torque,
-        "threads": threads,
-        "device": device,
-    }
-    options |= {"force": True, "flexibility": flexibility}
+    running: dict[str, Any] = {"base": base, "controller": controller, "force": True}
+    running |= {"known_torque": known_torque, "threads": threads, "device": device}
     more, terms = tuple[Notice, ...](), tuple[Mapping[str, Any], ...]()
-    if friction == AUTO and base is None:
-        robot, more, terms = _with_chosen_friction(robot, data, options)
-        options |= {"friction": OWN, "rotor_inertia": None}
+    if settings.terms == AUTO:
+        robot, more, terms = _with_chosen_friction(robot, data, settings, running)
+        settings = settings.replace(friction=OWN, rotor_inertia=None, force_terms=())
     rows: list[Compared] = []
 
     def row(method: str, asked: bool, given: AnyRecording) -> Compared:
         begin = time.perf_counter()
         try:
-            estimate = identify(robot, given, method, consistent=asked, **options)
+            estimate = identify(
+                robot, given, method, settings=settings, consistent=asked, **running
+            )
             seconds = time.perf_counter() - begin
             tested_error, fit_error = (
                 validate(estimate, part).relative_error for part in (tested, fitted)
@@ -353,12 +338,12 @@ def compare(
 
 
 def _with_chosen_friction(
-    robot: Robot, fitted: AnyRecording, options: dict[str, Any]
+    robot: Robot, fitted: AnyRecording, settings: Settings, running: dict[str, Any]
 ) -> tuple[Robot, tuple[Notice, ...], tuple[Mapping[str, Any], ...]]:
     """Return the robot with the drive terms that the data ask for, chosen once for all methods, and
     what was tried.
     """
-    chosen = identify(robot, fitted, "wls", consistent=False, **options)
+    chosen = identify(robot, fitted, "wls", settings=settings, consistent=False, **running)
     known = dict(zip(robot.parameter_names, robot.parameters))
     values = [known.get(name, np.nan) for name in chosen.robot.parameter_names]
     told = tuple(

@@ -6,35 +6,34 @@ Each stretch of time is predicted by a fit to the others.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array, single_thread
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.display import shows_progress
-from minidyn.errors import MinidynError, ShapeError
+from minidyn.errors import MinidynError, ShapeError, shows_options
 from minidyn.formats.load import as_robot
-from minidyn.identification.consistency.prior import Prior
 from minidyn.identification.diagnostics.plausible import require_meaning
-from minidyn.identification.identify import (
-    DEFAULT_FRICTION,
-    DEFAULT_METHOD,
-    DEFAULT_PRIOR_KIND,
-    PathLike,
-    identify,
-)
+from minidyn.identification.identify import PathLike, identify
 from minidyn.identification.known_torque import KnownTorqueLike
+from minidyn.identification.settings import Settings, SettingsOptions, settings_of
 from minidyn.identification.validate import Validation, validate
 from minidyn.model.drives import OWN
 from minidyn.model.robot import Robot
 from minidyn.recording.lazy import AnyRecording, concatenate
-from minidyn.recording.ready import as_recording, ready, with_logged_joints, with_mapped_coupling
+from minidyn.recording.ready import (
+    as_asked,
+    as_recording,
+    ready,
+    with_logged_joints,
+    with_mapped_coupling,
+)
 from minidyn.text import plain_percent
 
 if TYPE_CHECKING:
@@ -132,21 +131,15 @@ class CrossValidation:
 
 @shows_progress("cross-validating", lambda given: given["folds"])
 @single_thread()
+@shows_options(Settings)
 def cross_validate(
     robot: Robot | PathLike,
     recording: AnyRecording | PathLike | Sequence[PathLike],
     folds: int = 5,
     *,
-    method: str = DEFAULT_METHOD,
+    method: str | None = None,
+    settings: Settings | None = None,
     base: BaseMap | None = None,
-    friction: Iterable[str] | str | None = DEFAULT_FRICTION,
-    friction_per: str | None = None,
-    flexibility: str | None = None,
-    rotor_inertia: bool | None = True,
-    sign_width: ArrayLike | None = None,
-    prior: Prior = None,
-    prior_kind: str = DEFAULT_PRIOR_KIND,
-    consistent: bool = True,
     controller: Controller | None = None,
     known_torque: KnownTorqueLike = None,
     threads: int = 1,
@@ -154,6 +147,7 @@ def cross_validate(
     force: bool = False,
     anyway: bool = False,
     progress: Callable[[int], None] | bool | None = None,
+    **options: Unpack[SettingsOptions],
 ) -> CrossValidation:
     """Fit a model to all stretches of a recording but one and test it on that one, for each
     stretch.
@@ -167,15 +161,8 @@ def cross_validate(
         recording: Raw or prepared, in memory or on disk.
         folds: Number of stretches of equal length.
         method: As for `md.identify`.
+        settings: As for `md.identify`; friction "auto" is chosen anew without each stretch.
         base: As for `md.identify`.
-        friction: As for `md.identify`; "auto" is chosen anew without each stretch.
-        friction_per: As for `md.identify`.
-        flexibility: As for `md.identify`.
-        rotor_inertia: As for `md.identify`.
-        sign_width: As for `md.identify`.
-        prior: As for `md.identify`.
-        prior_kind: As for `md.identify`.
-        consistent: As for `md.identify`.
         controller: As for `md.identify`.
         known_torque: As for `md.identify`.
         threads: As for `md.identify`.
@@ -183,12 +170,14 @@ def cross_validate(
         force: As for `md.identify`.
         anyway: Old name of `force`.
         progress: Called with the number of parts done so far; True: a bar on stderr.
+        **options: As for `md.identify`.
 
     Raises:
         ShapeError: Fewer than two stretches, or more than samples.
         MinidynError: The rest does not determine the model without some stretch; the message names
             it.
     """
+    settings = settings_of(settings, {"method": method, **options}, base)
     robot = as_robot(robot)
     log = as_recording(recording, robot)
     robot = with_logged_joints(robot, log)
@@ -201,24 +190,12 @@ def cross_validate(
             f"folds: expected a whole number from 2 to half the samples, got {folds!r}"
         )
     require_meaning(robot, log, force or anyway)
-    data = ready(robot, log, purpose="cross-validation")
-    if base is None and friction == OWN and rotor_inertia is None:
+    data = ready(robot, as_asked(robot, log, settings), purpose="cross-validation")
+    if base is None and settings.terms == OWN and settings.rotor_inertia is None:
         robot = with_mapped_coupling(robot, data.notices, data.joint_names)
         base = base_parameters(robot)  # the same for every stretch
-    options: dict[str, Any] = {"base": base, "friction": friction, "rotor_inertia": rotor_inertia}
-    options |= {
-        "friction_per": friction_per,
-        "sign_width": sign_width,
-        "prior": prior,
-        "prior_kind": prior_kind,
-    }
-    options |= {
-        "controller": controller,
-        "known_torque": known_torque,
-        "threads": threads,
-        "device": device,
-    }
-    options |= {"force": True, "flexibility": flexibility}
+    running: dict[str, Any] = {"base": base, "controller": controller, "force": True}
+    running |= {"known_torque": known_torque, "threads": threads, "device": device}
     reach = _reach(data)
     tested, fitted, spans = [], [], []
     edges = np.linspace(0, len(data), folds + 1).astype(int)
@@ -233,7 +210,7 @@ def cross_validate(
         rest, times = concatenate(kept), [tile.t for tile in held.tiles()]
         span = float(times[0][0]), float(times[-1][-1])
         try:
-            estimate = identify(robot, rest, method, consistent=consistent, **options)
+            estimate = identify(robot, rest, settings=settings, **running)
         except MinidynError as error:
             where = f"without stretch {number} of {folds} (t = {span[0]:.4g} to {span[1]:.4g} s)"
             raise MinidynError(f"{where}: {error}") from None

@@ -40,6 +40,7 @@ from minidyn.identification.friction.choose import seen
 from minidyn.identification.friction.per_log import FrictionOfLogs
 from minidyn.identification.known_torque import KnownTorqueLike
 from minidyn.identification.rows.base_rows import remembering, signals_of
+from minidyn.identification.settings import Settings
 from minidyn.identification.verdict import Limits, Verdict, judge
 from minidyn.notices import Notice
 from minidyn.recording.lazy import AnyRecording
@@ -91,6 +92,8 @@ class Estimate(Identified):
         log_covariance: Part of `covariance` (b, b) that is this log's own; errors of the prior and
             of how sharply friction reverses are in the estimates of other logs, too
             (`compare_estimates`). None: all of it.
+        settings: Options with which `md.identify` gives the same numbers from the same log; None
+            for estimates of other functions, and of files of earlier versions.
     """
 
     sigma: Array
@@ -102,6 +105,7 @@ class Estimate(Identified):
     record: Mapping[str, Any] = field(default_factory=dict)
     data_covariance: Array | None = None
     log_covariance: Array | None = None
+    settings: Settings | None = None
 
     def __post_init__(self) -> None:
         for name in ("beta", "sigma"):
@@ -510,6 +514,7 @@ class Estimate(Identified):
             "version": VERSION,
             "robot": toml_text(self.robot),
             **{name: getattr(self, name) for name in _SAVED},
+            "settings": self.settings and self.settings.to_json(),
             "base": base_to_json(self.base),
             "certificate": None if np.isnan(self.parameters).any() else self.certificate.to_json(),
             "known_torque": None

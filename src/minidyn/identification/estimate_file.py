@@ -6,9 +6,8 @@ Base map, robots and constants of joints, as plain values and TOML.
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,11 +19,11 @@ from minidyn.base.base_map import BaseMap
 from minidyn.base.closed_form.structure import Role, Structure
 from minidyn.errors import DescriptionError, MinidynError
 from minidyn.formats.load import SUFFIXES
-from minidyn.formats.toml.read import read_toml
+from minidyn.formats.toml.read import robot_from_text
 from minidyn.formats.toml.write import toml_text
 from minidyn.identification.known_torque import KnownTorque, KnownTorqueLike
+from minidyn.identification.settings import Settings
 from minidyn.model.geometry import TOLERANCE
-from minidyn.model.robot import Robot
 from minidyn.notices import Notice, warning
 
 _Made = TypeVar("_Made")
@@ -109,18 +108,6 @@ def base_from_json(entry: Mapping[str, Any]) -> BaseMap:
     return BaseMap(**made)
 
 
-def robot_from_text(text: str) -> Robot:
-    """Return the robot of a TOML text; its `source` is what the text says."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "robot.toml"
-        path.write_text(text, encoding="utf-8")
-        try:
-            robot = read_toml(path)
-        except DescriptionError as error:
-            raise DescriptionError(str(error).replace(str(path), "its robot, line")) from None
-    return replace(robot, source="") if robot.source == str(path) else robot
-
-
 def check_kind(content: Any, source: Path) -> None:
     """Raise where a file holds something else than an estimate of a known version."""
     if not isinstance(content, dict) or content.get("minidyn") != "estimate":
@@ -196,6 +183,12 @@ def _covariance(matrix: Array) -> tuple[Array, NDArray[np.bool_]]:
     return left_open(of_roots(covariance_root(matrix)), np.isposinf(np.diag(matrix))), spoiled
 
 
+def _settings(content: Mapping[str, Any]) -> Settings | None:
+    """Return the options of the fit; None where the file has none, as those before version 5."""
+    found = content["settings"] if content["version"] > 4 else None
+    return None if found is None else Settings.from_json(found)
+
+
 def read_saved(make: Callable[..., _Made], source: Path, known_torque: KnownTorqueLike) -> _Made:
     """Return what `make` makes of a saved estimate's values: those of `Estimate`, by place."""
     if source.is_dir():
@@ -235,6 +228,7 @@ def read_saved(make: Callable[..., _Made], source: Path, known_torque: KnownTorq
             known_torque=None
             if known is None
             else KnownTorque.loaded(known, robot_from_text, known_torque),
+            settings=_settings(content),
         )
     except FileNotFoundError:
         raise DescriptionError(f"{source}: no such file") from None

@@ -7,26 +7,22 @@ gravity alone (Lin1994 Theorem 4), each pose as one sample, the means of its pos
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array, single_thread, solvable
 from minidyn.base.base_map import BaseMap
 from minidyn.display import counted, shows_progress
 from minidyn.dynamics.kernel import require_whole
-from minidyn.errors import MinidynError, UnknownName, Unsupported
+from minidyn.errors import MinidynError, Unsupported, shows_options
 from minidyn.formats.load import as_robot
 from minidyn.graph.targets.cuda.kernel import require_device
 from minidyn.identification.consistency.consistency import consistent_model
 from minidyn.identification.consistency.prior import (
-    DISTANCES,
-    Prior,
     as_prior,
     knows_a_body,
     prior_parameters,
@@ -49,7 +45,7 @@ from minidyn.identification.estimators.least_squares import foretold
 from minidyn.identification.estimators.method import Method, Options, Solution
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.estimators.solve import torque_scatter
-from minidyn.identification.flexibility import ENCODERS, Bending, require_flexibility
+from minidyn.identification.flexibility import Bending, require_flexibility
 from minidyn.identification.friction.choose import (
     FrictionChoice,
     choose_friction,
@@ -57,15 +53,17 @@ from minidyn.identification.friction.choose import (
     starting_model,
 )
 from minidyn.identification.friction.loads import Step, instead_of_load, settle
-from minidyn.identification.friction.per_log import PER, LogsSolution, differing, solve_per_log
+from minidyn.identification.friction.per_log import LogsSolution, differing, solve_per_log
 from minidyn.identification.known_torque import KnownTorqueLike, without_known
 from minidyn.identification.rows.base_rows import Progress, Samples, fitted_base, observing
-from minidyn.model.drives import AUTO, OWN, friction_symbols
+from minidyn.identification.settings import Settings, SettingsOptions, settings_of
+from minidyn.model.drives import AUTO
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, about_robot_file, info, warning
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.measured import silenced, torques_measured, with_measured_torques
 from minidyn.recording.ready import (
+    as_asked,
     as_recording,
     in_robot_order,
     ready,
@@ -94,34 +92,18 @@ PIECEWISE = info(
 )
 
 
-class _Unsaid(str):
-    """A keyword's value that was left out: equal to what it means, but another object."""
-
-
-DEFAULT_METHOD = "wls"
-DEFAULT_PRIOR_KIND = "entropic"
-DEFAULT_FRICTION = _Unsaid("auto")
-"""With base= the default gives way to the terms of that map, where "auto" said aloud is refused."""
-
-
 @leaving_out
 @shows_progress("identifying")
 @single_thread()
 @solvable()
+@shows_options(Settings)
 def identify(
     robot: Robot | PathLike,
     recording: AnyRecording | PathLike | Sequence[PathLike],
-    method: str = DEFAULT_METHOD,
+    method: str | None = None,
     *,
+    settings: Settings | None = None,
     base: BaseMap | None = None,
-    friction: Iterable[str] | str | None = DEFAULT_FRICTION,
-    friction_per: str | None = None,
-    flexibility: str | None = None,
-    rotor_inertia: bool | None = True,
-    sign_width: ArrayLike | None = None,
-    prior: Prior = None,
-    prior_kind: str = DEFAULT_PRIOR_KIND,
-    consistent: bool = True,
     controller: Controller | None = None,
     known_torque: KnownTorqueLike = None,
     threads: int = 1,
@@ -132,6 +114,7 @@ def identify(
     force: bool = False,
     anyway: bool = False,
     progress: Callable[[int], None] | bool | None = None,
+    **options: Unpack[SettingsOptions],
 ) -> Estimate:
     """Identify a robot's base parameters from a recording, and a physically consistent model that
     has them.
@@ -142,32 +125,10 @@ def identify(
         recording: Raw (q and tau; it is prepared) or prepared (with dq and ddq), or the path of a
             log; one on disk is read piece by piece. Poses at rest identify the parameters of
             gravity alone (docs/identification.md).
-        method: "wls" (least squares, each joint weighted by its own noise), "ols", "irls" (outliers
-            count less), "parallel" (regressor and torque after one low-pass), "tls" (noise in the
-            regressor, too), "iv" (instruments from simulated states, and a test whether least
-            squares is biased), "didim" (torque of a simulation in closed loop), without
-            accelerations "filtered", "momentum", "energy" (docs/estimators.md), or "one-joint" for
-            runs in which one joint moves at a time (docs/one-joint.md).
+        method: As in `settings`.
+        settings: Every option of the fit with its meaning and default; None: the defaults.
         base: Base parameters to estimate, whose robot says which drive terms there are; None: found
             exactly.
-        friction: "auto": viscous, Coulomb, offset, and those terms that predict held-out data
-            better (docs/friction.md); "own": the terms of the robot's file; or names of
-            model.drives.TERMS, () for none.
-        friction_per: "log": each log has friction of its own about a mean, links and springs are
-            shared, and deviations hold how much it varies (docs/friction.md); None: one friction
-            for all.
-        flexibility: "motor" or "link": joints give way, encoders sit on that side
-            (docs/flexibility.md); None: stiff.
-        rotor_inertia: Whether rotor inertias are identified; None: as the robot's file has them.
-        sign_width: Smoothing width: speed over which Coulomb friction reverses, one for all joints
-            or one for each; None: chosen by cross-validation over time blocks, zero allowed
-            ("didim" with a controller: its own).
-        prior: What the physical model stays near, with a weight that follows from how far the data
-            show it to be off, zero allowed: the same robot with prior values, its name or path, or
-            standard parameters (p,); None: the robot's own values; False: none.
-        prior_kind: How the distance from the prior is measured: "entropic", "euclidean" or
-            "geodesic" (docs/consistency.md).
-        consistent: Whether to make the model physically consistent.
         controller: What drove the robot along the reference in the recording's telemetry (q_d), for
             the methods that simulate it ("iv", "didim"); None: unknown, and the simulation is led
             along the recorded motion.
@@ -188,6 +149,8 @@ def identify(
         anyway: Old name of `force`.
         progress: Called with the number of samples read so far, all passes together; True: a bar on
             stderr.
+        **options: Single options of :class:`minidyn.Settings`, which count before `settings`:
+            `md.identify(robot, log, friction="own", cutoff=20.0)`.
 
     Returns:
         The estimate; its notices say what is weak and what was chosen.
@@ -195,16 +158,16 @@ def identify(
     Raises:
         Meaningless: The quick check found something; its notices say what.
     """
-    friction = _terms(friction, base)
-    check_options(
-        method, friction, prior_kind, friction_per, flexibility
-    )  # before anything is read
+    settings = settings_of(settings, {"method": method, **options}, base)  # before logs are read
+    method, friction, flexibility = settings.method, settings.terms, settings.flexibility
+    friction_per, consistent = settings.friction_per, settings.consistent
     if device is not None:
         require_device(device)
-    estimator, prior, robot = METHODS[method], as_prior(prior), as_robot(robot)
+    estimator, prior, robot = METHODS[method], as_prior(settings.prior), as_robot(robot)
     log = as_recording(recording, robot, executor=executor, on_error=on_error, keep=keep)
     robot = with_logged_joints(robot, log) if base is None else robot
     notices = require_meaning(robot, log, force or anyway)
+    log = as_asked(robot, log, settings)
     log = with_measured_torques(robot, in_robot_order(robot, log))
     measured = torques_measured(log)
     if not all(measured):
@@ -225,26 +188,27 @@ def identify(
             Options(threads, None, controller),
             notices,
         )
-        return replace(at_rest, known_torque=own)
+        return replace(at_rest, known_torque=own, settings=settings)
     robot = with_mapped_coupling(robot, log.notices, log.joint_names) if base is None else robot
-    model = starting_model(robot, friction, rotor_inertia, sign_width, base)
+    model = starting_model(robot, settings, base)
     model = model.with_measured_torques(measured)
     require_whole(base, "identify")
-    options = Options(
+    running = Options(
         threads, counted(progress if callable(progress) else None), controller, device=device
     )
-    data, more = ready_for(estimator, model, log, options.progress)
+    data, more = ready_for(estimator, model, log, running.progress)
     start = fitted_base(model) if base is None else observing(base, measured)
     # a prior decides what a weak recording leaves open; without one, or without any motion, it is
     # refused
     sure = consistent and knows_a_body(model, prior_parameters(model, prior, (robot,)))
     filled = has_enough(model, start, data, sure)
-    options = replace(options, allow_open=filled or not all(measured))
+    running = replace(running, allow_open=filled or not all(measured))
     # a simulated loop passes through the filter of the torque: a width that replaces that filter
     # would be wrong there
     simulated = estimator.simulates_torque and controller is not None
-    wish = {
-        "widths": sign_width is None and not simulated,
+    wish: dict[str, Any] = {
+        "widths": settings.auto and settings.sign_width is None and not simulated,
+        "forbid": settings.forbid_terms,
         "fixed": base is not None,
         "memory": estimator.remembers,
     }
@@ -253,7 +217,7 @@ def identify(
     solve = estimator.solve if friction_per is None else partial(solve_per_log, estimator.solve)
 
     def estimated(loaded: Robot, choice: FrictionChoice, data: AnyRecording) -> Solution:
-        found = solve(loaded, choice.base, choice.ready(loaded, data), options)
+        found = solve(loaded, choice.base, choice.ready(loaded, data), running)
         return with_shown_condition(loaded, choice.base, found)
 
     def solved(data: AnyRecording, load: bool = True) -> _Fit:
@@ -284,7 +248,7 @@ def identify(
                 weights[-1] if len(weights) > 1 else None
             )  # the prior's weight is settled before the loads are
             made, told, weight = consistent_model(
-                choice.robot, choice.base, found, data, own, prior_kind, chosen
+                choice.robot, choice.base, found, data, own, settings.prior_kind, chosen
             )
             weights.append(weight)
             both = np.asarray(made.covariance), np.asarray(made.own_covariance)
@@ -323,7 +287,8 @@ def identify(
             )
 
         loaded = fit.choice.robot, fit.choice.base, made.found, made.parameters, motion
-        instead, doubts = instead_of_load(*loaded, friction != AUTO, without)
+        is_asked = friction != AUTO or "load" in settings.force_terms
+        instead, doubts = instead_of_load(*loaded, is_asked, without)
         fit, made = instead or (fit, made)
     if bending is not None:
         made = made._replace(
@@ -357,7 +322,8 @@ def identify(
     numbers = beta, covariance, sigma, method, consistent, found.condition, len(data)
     parts = found.covariance if consistent else None, of_log
     every = observing(choice.base, None)
-    return Estimate(whole, every, *numbers, tuple(notices), record, *parts, known_torque=own)
+    estimate = Estimate(whole, every, *numbers, tuple(notices), record, *parts, known_torque=own)
+    return replace(estimate, settings=settings)
 
 
 class _Fit(NamedTuple):
@@ -381,32 +347,6 @@ class _Model(NamedTuple):
     record: dict[str, Any]
 
 
-def check_options(
-    method: str = DEFAULT_METHOD,
-    friction: Iterable[str] | str | None = DEFAULT_FRICTION,
-    prior_kind: str = DEFAULT_PRIOR_KIND,
-    friction_per: str | None = None,
-    flexibility: str | None = None,
-) -> None:
-    """Raise where an option of :func:`identify` names what does not exist.
-
-    Asked before logs are read.
-    """
-    optional = (
-        ("friction_per", friction_per, (None, *PER)),
-        ("flexibility", flexibility, (None, *ENCODERS)),
-    )
-    for what, name, known in (
-        ("method", method, METHODS),
-        ("prior_kind", prior_kind, DISTANCES),
-        *optional,
-    ):
-        if name not in known:
-            raise UnknownName(what, name, tuple(one for one in known if one is not None))
-    if friction is not None and not (isinstance(friction, str) and friction in (AUTO, OWN)):
-        friction_symbols(friction)
-
-
 def require_partial_torques(
     method: Method, flexibility: str | None, recording: AnyRecording
 ) -> None:
@@ -422,22 +362,6 @@ def require_partial_torques(
             f"{what} needs the torques of all joints; those of {', '.join(names)} are not "
             'measured: use method "wls" for a stiff robot'
         )
-
-
-def _terms(friction: Iterable[str] | str | None, base: BaseMap | None) -> Iterable[str] | str:
-    """Return which drive terms are asked for: "auto", "own" or names."""
-    if friction is None:
-        warnings.warn(
-            'friction=None is deprecated; say friction="own"', DeprecationWarning, stacklevel=6
-        )
-        return OWN
-    if base is None or friction != AUTO:
-        return friction
-    if friction is not DEFAULT_FRICTION:
-        raise MinidynError(
-            'base: with friction="auto" the parameters are chosen from the data; leave base out'
-        )
-    return OWN
 
 
 def ready_for(

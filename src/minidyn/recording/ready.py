@@ -6,7 +6,6 @@ recordings in memory and on disk.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -28,10 +27,10 @@ from minidyn.recording.lazy import AnyRecording, LazyRecording, held
 from minidyn.recording.measured import UNMEASURED, with_measured_torques
 from minidyn.recording.prepare import segments
 from minidyn.recording.prepare.on_disk import as_it_is_read, mostly_held, prepare_on_disk
+from minidyn.recording.prepare.preparation import Preparation, PreparationOptions
 from minidyn.recording.prepare.signals import moving_part
 from minidyn.recording.prepare.spool import spooled
 from minidyn.recording.prepare.times import (
-    TIMES,
     fitted_cutoff,
     logged_rate,
     nothing_left,
@@ -74,23 +73,15 @@ DEFAULTS = info(
 _Kind = TypeVar("_Kind", bound=AnyRecording)
 
 
+@errors.shows_options(Preparation)
 def prepare(
     robot: RobotLike,
     recording: _Kind | str | os.PathLike[str],
-    cutoff: float | None = None,
+    cutoff: float | None = Preparation.cutoff,
     *,
-    order: int = 4,
-    decimate: int | None = None,
-    differentiate: bool = True,
-    trim: bool = True,
-    outliers: float | bool | None = None,
-    period: float | None = None,
-    rate: float | None = None,
-    resample: float | None = None,
-    time: str = "auto",
-    delay: float | None = None,
     executor: Executor | None = None,
     on_error: str = "stop",
+    **options: Unpack[PreparationOptions],
 ) -> _Kind:
     """Return a recording with q, dq and ddq filtered and differentiated without delay, and tau
     filtered alike.
@@ -105,25 +96,10 @@ def prepare(
         robot: Whose recording it is: a robot, its name or path.
         recording: As read, or its path; a lazy one stays on disk and is prepared tile by tile (its
             standstill is kept).
-        cutoff: Of the low-pass, Hz; None: 10 Hz, lower where positions are noisy.
-        order: Of the Butterworth filter, which passes twice.
-        decimate: Keep every so many samples; None: as many as the cut-off allows; 1: all.
-        differentiate: True: dq and ddq from q. False: the measured dq is filtered, and ddq is its
-            derivative.
-        trim: Cut off spoiled ends and standstill; False keeps every sample.
-        outliers: Spikes stand out by so many robust standard deviations; None: 12; False: they are
-            kept.
-        period: Of a periodic motion, s: whole periods are averaged into one.
-        rate: Samples per second: times are not looked at, samples are even.
-        resample: Interpolate to so many samples per second; None: to the log's rate, where samples
-            are truly uneven.
-        time: "auto": from how far positions move between samples, see `recordings`; "stamps": the
-            samples were taken when their stamps say; "even": they were taken evenly, whatever
-            stamps say.
-        delay: Seconds that torques are late against positions: they are moved back; negative:
-            early. None: as they are.
+        cutoff: Cut-off of the low-pass, Hz; None: 10 Hz, lower where positions are noisy.
         executor: As for `md.identify`; its workers read what is prepared later, too.
         on_error: As for `md.identify`.
+        **options: Those of preparation in :class:`minidyn.Settings`, `order` to `delay`.
 
     Returns:
         A recording; telemetry "tau_raw" is the measured torque at the same instants, "outlier"
@@ -134,6 +110,8 @@ def prepare(
         DescriptionError: Times are too uneven, or no run is long enough.
         ShapeError: An option that makes no sense.
     """
+    errors.require_options(Preparation, options)
+    asked = Preparation(cutoff=cutoff, **options)
     robot = as_robot(robot)
     raw = as_recording(recording, robot, executor=executor, on_error=on_error)
     robot = with_logged_joints(robot, raw)
@@ -141,46 +119,23 @@ def prepare(
         raise ShapeError(f"the recording has {raw.n} joints, robot {robot.name!r} has {robot.n}")
     same = raw.joint_names == robot.joint_names or not set(raw.joint_names) & set(robot.joint_names)
     raw = with_measured_torques(robot, raw) if same else raw
-    for name, value in (
-        ("cutoff", cutoff),
-        ("period", period),
-        ("rate", rate),
-        ("resample", resample),
-    ):
-        if value is not None and not (isinstance(value, int | float) and 0 < value < math.inf):
-            raise ShapeError(f"{name}: expected a number above 0, got {value!r}")
-    if decimate is not None and (not isinstance(decimate, int) or decimate < 1):
-        raise ShapeError(f"decimate: expected a whole number from 1, got {decimate!r}")
-    if not isinstance(order, int) or not 1 <= order <= 10:
-        raise ShapeError(f"order: expected 1 to 10, got {order!r}")
-    if delay is not None and not (isinstance(delay, int | float) and math.isfinite(delay)):
-        raise ShapeError(f"delay: expected a number of seconds, got {delay!r}")
-    if time not in TIMES:
-        raise errors.UnknownName("time", time, TIMES)
-    if rate is not None and time == "stamps":
-        raise errors.WrongArgument(
-            "rate=... says that samples are even, time='stamps' that they are not: give one"
-        )
-    above = segments.Settings.outliers if outliers is None or outliers is True else float(outliers)
-    wish = segments.Settings(
-        cutoff or 0.0, order, decimate, differentiate, trim, above, period, rate, resample, time
-    )
-    raw = told_as_asked(sketched(raw, robot.joint_names), time)
+    wish = segments.Processing.of(asked)
+    raw = told_as_asked(sketched(raw, robot.joint_names), asked.time)
     made: AnyRecording
     if isinstance(raw, LazyRecording):
-        if delay:
+        if asked.delay:
             raise errors.Unsupported(
                 "delay= needs the whole recording: prepare(robot, recording.load(), delay=...)"
             )
         on_disk = prepare_on_disk(raw, wish)
-        made = on_disk if on_disk is not None else held(_in_memory(raw.load(), wish, delay))
+        made = on_disk if on_disk is not None else held(_in_memory(raw.load(), wish, asked.delay))
     else:
-        made = _in_memory(raw, wish, delay)
+        made = _in_memory(raw, wish, asked.delay)
     about = {name: raw.info[name] for name in (UNMEASURED,) if name in raw.info}
     return cast(_Kind, replace(made, info={**made.info, **about, **info_of([sketch_of(raw)])}))
 
 
-def _in_memory(recording: Recording, wish: segments.Settings, delay: float | None) -> Recording:
+def _in_memory(recording: Recording, wish: segments.Processing, delay: float | None) -> Recording:
     notices = [DELAY(f"torques are moved by {1e3 * delay:.4g} ms", delay=delay)] if delay else []
     parts = [part for run in recording.runs for part in segments.even_stretches(run, wish, notices)]
     whole = [part for part in parts if len(part.q) >= segments.SHORTEST]
@@ -239,7 +194,7 @@ def _in_memory(recording: Recording, wish: segments.Settings, delay: float | Non
     )
 
 
-def _kept(dq: Array, part: segments.Segment, settings: segments.Settings) -> tuple[int, int]:
+def _kept(dq: Array, part: segments.Segment, settings: segments.Processing) -> tuple[int, int]:
     if not settings.trim or part.periodic:
         return 0, len(dq)
     margin = settings.margin(part.rate)
@@ -368,13 +323,39 @@ def _prepared(
             recording.load() if delay else recording
         )  # torques are moved in memory alone, as for the fit
         wish |= {"cutoff": fitted_cutoff(recording, preparation), "delay": delay or None}
-        wish |= {"time": preparation["time"]} if "time" in preparation else {}
+        wish |= {name: preparation[name] for name in ("time", "order") if name in preparation}
+        if not preparation.get("differentiated", True) and "dq" in recording.signals:
+            wish["differentiate"] = False
     made = prepare(robot, recording, **wish)
     if wish:
         return made
     return replace(
         made, notices=(DEFAULTS("the recording was prepared with default settings"), *made.notices)
     )
+
+
+def as_asked(robot: Robot, recording: AnyRecording, asked: Preparation) -> AnyRecording:
+    """Return a recording prepared with the options that were asked for; as it is where none were.
+
+    Raises:
+        WrongArgument: It is prepared already, in another way.
+    """
+    options = asked.preparation
+    if not options:
+        return recording
+    if recording.prepared:
+        known = {**recording.info, "differentiate": recording.info.get("differentiated", True)}
+        for name, value in options.items():
+            if name != "rate" and name in known and known[name] != value:
+                raise errors.WrongArgument(
+                    f"{name}: the recording is prepared already, with {name}={known[name]!r}, "
+                    f"and {value!r} is asked for; give the log as it was recorded, or leave {name} "
+                    "out"
+                )
+        return recording
+    if asked.delay or asked.resample:  # done in memory alone
+        recording = recording.load()
+    return prepare(robot, recording, **options)
 
 
 def in_robot_order(robot: Robot, recording: _Kind, *, name: str = "the recording") -> _Kind:

@@ -6,7 +6,7 @@ Methods, estimates, loads and drive gains of logs.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -35,6 +35,9 @@ from minidyn.notices import notices_json
 from minidyn.text import plain
 from minidyn.text import plain_percent as percent
 
+if TYPE_CHECKING:
+    from minidyn.identification.settings import Settings
+
 
 @click.command()
 @options.robot_argument
@@ -49,6 +52,7 @@ from minidyn.text import plain_percent as percent
 @flexibility_option
 @rotor_inertia_option
 @force_option
+@options.settings_options
 @options.log_options
 @options.engine_options
 @options.json_option
@@ -57,6 +61,7 @@ def compare(
     logs: Files,
     test: Files,
     methods: str | None,
+    settings: Settings,
     as_json: bool,
     **more: Any,
 ) -> None:
@@ -67,21 +72,18 @@ def compare(
 
     Example: minidyn compare ur10.urdf run.db3 --validate other.db3 --methods wls,iv
     """
-    from minidyn.app.job import Job, friction_terms, listed
+    from minidyn.app.job import Job, listed
     from minidyn.app.result_folder import comparison_data
     from minidyn.identification.estimators.methods import ANY_MOTION
-    from minidyn.identification.identify import check_options
 
     if not test and more["hold_out"] is None:
         needs = "compare needs data that are not fitted, to test the models on"
         raise MinidynError(f"{needs}: --validate other.csv, or --hold-out 0.3 for a single log")
     chosen = None if methods is None else listed(methods)
     for name in chosen or ():
-        check_options(name)  # before logs are read
-    own = ("friction", "friction_per", "flexibility", "rotor_inertia", "force")
-    settings = {name: more.pop(name) for name in own}
-    settings["friction"] = friction_terms(settings["friction"])
-    job = Job.of_files(robot.load(), logs, test, settings=options.given(settings), **more)
+        settings.replace(method=name)  # an unknown one is found before logs are read
+    running = options.given({"force": more.pop("force")})
+    job = Job.of_files(robot.load(), logs, test, settings=settings, running=running, **more)
     told(job.robot)
     read_logs(job)
     models = 2 * len(ANY_MOTION if chosen is None else chosen)  # each as it is and made consistent

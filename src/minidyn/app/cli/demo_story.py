@@ -28,6 +28,7 @@ from minidyn.files import check_folder, check_outputs, new_folder, write_atomica
 from minidyn.formats.load import load
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.one_joint import identify_one_joint
+from minidyn.identification.settings import Settings
 from minidyn.identification.validate import Validation
 from minidyn.model.joint import Limits
 from minidyn.model.robot import Robot
@@ -77,9 +78,8 @@ def _job(story: _Story, folder: Path) -> dict[str, Any]:
     _logs(story, true, folder / "logs")
     save(before, folder / "robot-before.toml")
     fit, other = ([str(folder / "logs" / name)] for name in ("fit.csv", "other.csv"))
-    settings = {
-        "friction": "own"
-    }  # the file names the terms, so that they can be compared with the truth
+    # the file names the terms, so that they can be compared with the truth
+    settings = Settings(friction="own")
     job = Job.of_files(str(folder / "robot-before.toml"), fit, other, settings=settings)
     estimate, test = _identification(story, job, true)
     with story.step("Export") as say:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +19,9 @@ from minidyn.app.cli.text import (
 )
 from minidyn.text import plain
 
+if TYPE_CHECKING:
+    from minidyn.identification.settings import Settings
+
 _FLEET = "app.fleet:identify_fleet"
 
 
@@ -30,7 +33,9 @@ _FLEET = "app.fleet:identify_fleet"
 @rotor_inertia_option
 @click.option("--prior", type=options.ROBOT, metavar="ROBOT", help="As for minidyn identify.")
 @options.option_of(
-    _FLEET, "--consistent/--no-consistent", help="Make the model of the type physically consistent."
+    options.SETTINGS,
+    "--consistent/--no-consistent",
+    help="Make the model of the type physically consistent.",
 )
 @options.option_of(
     _FLEET, "--link", help="Link or frame at which a load is looked for. Default: the last link."
@@ -43,6 +48,7 @@ _FLEET = "app.fleet:identify_fleet"
     "what is known of each robot: the same call, after it was killed, does not read its logs "
     "again.",
 )
+@options.settings_options
 @options.time_option
 @options.read_options
 @options.engine_options
@@ -51,7 +57,7 @@ def fleet(
     robot: options.RobotSource,
     logs: options.Files,
     output: str,
-    prior: str | None,
+    settings: Settings,
     as_json: bool,
     executor: Any,
     **more: Any,
@@ -66,18 +72,14 @@ def fleet(
     """
     from minidyn import identify_fleet
     from minidyn.app.fleet_result import FILES
-    from minidyn.app.job import friction_terms
     from minidyn.files import check_folder, check_outputs, new_folder
 
+    prior = settings.prior if isinstance(settings.prior, str) else None
     inputs = options.inputs(robot, *logs, more["mapping"], prior)
     target = check_folder(output)
     check_outputs([target / name for name in FILES], inputs)
     kind = told(robot.load())
-    more |= {
-        "times": more.pop("time"),
-        "friction": friction_terms(more["friction"]),
-        "prior": False if prior == "none" else prior,
-    }
+    more |= {"times": more.pop("time"), "settings": settings}
     with progress(f"identifying robots of type {kind.name}"):
         found = identify_fleet(kind, list(logs), executor, **options.given(more))
     with progress(f"writing {target}"), new_folder(target, inputs=inputs, ours=True) as folder:

@@ -26,22 +26,23 @@ if TYPE_CHECKING:
     from minidyn.app.job import Job
     from minidyn.identification.cross_validate import CrossValidation
     from minidyn.identification.estimate import Estimate
+    from minidyn.identification.settings import Settings
     from minidyn.identification.validate import Validation
 
 _NOISY = 0.02  # share of the torque above the cut-off that is worth a word
 _KEYS = ("time=", "q names", "joints=")  # of a mapping, as the reader names them
 
 IDENTIFY = "identification.identify:identify"
-METHODS = options.constant("identification.estimators.methods", "DESCRIPTIONS")
+METHODS = options.constant("identification.estimators.method", "DESCRIPTIONS")
 
 friction_option = options.option_of(
-    IDENTIFY,
+    options.SETTINGS,
     "--friction",
     help="auto (viscous, coulomb, offset and what the data ask for), terms such as "
     "viscous,coulomb,load, none, or own (the terms of the robot's file).",
 )
 friction_per_option = options.option_of(
-    IDENTIFY,
+    options.SETTINGS,
     "--friction-per",
     type=options.OneOf(lambda: ("log",)),
     help=(
@@ -50,7 +51,7 @@ friction_per_option = options.option_of(
     ),
 )
 flexibility_option = options.option_of(
-    IDENTIFY,
+    options.SETTINGS,
     "--flexibility",
     type=options.OneOf(lambda: ("motor", "link")),
     help=(
@@ -59,7 +60,7 @@ flexibility_option = options.option_of(
     ),
 )
 rotor_inertia_option = options.option_of(
-    IDENTIFY, "--rotor-inertia/--no-rotor-inertia", help="Identify rotor inertias."
+    options.SETTINGS, "--rotor-inertia/--no-rotor-inertia", help="Identify rotor inertias."
 )
 force_option = options.option_of(
     IDENTIFY,
@@ -86,7 +87,7 @@ hold_out_option = click.option(
 @options.validate_option
 @hold_out_option
 @options.option_of(
-    IDENTIFY,
+    options.SETTINGS,
     "--method",
     type=options.OneOf(lambda: METHODS),
     help="; ".join(f"{name}: {words}" for name, words in METHODS.items()) + ".",
@@ -105,7 +106,7 @@ hold_out_option = click.option(
     ),
 )
 @options.option_of(
-    IDENTIFY, "--consistent/--no-consistent", help="Make the model physically consistent."
+    options.SETTINGS, "--consistent/--no-consistent", help="Make the model physically consistent."
 )
 @force_option
 @options.option_of(
@@ -122,6 +123,7 @@ hold_out_option = click.option(
 @options.keep_option(
     IDENTIFY, "what is prepared of logs on disk: the same call, after it was killed, goes on there."
 )
+@options.settings_options
 @options.log_options
 @options.engine_options
 @options.require_option
@@ -131,6 +133,7 @@ def identify(
     logs: options.Files,
     output: str,
     test: options.Files,
+    settings: Settings,
     folds: int | None,
     require: str | None,
     as_json: bool,
@@ -143,28 +146,14 @@ def identify(
     Example: minidyn identify robot.urdf log.csv --units q=deg,tau=Nmm --cutoff 20 --delay 0.004
     """
     # here, so that help answers at once; as in all verbs
-    from minidyn.app.job import Job, fitted_data, friction_terms, left_out
+    from minidyn.app.job import Job, fitted_data, left_out
     from minidyn.app.result_folder import REPORT, check_result, write_result
 
-    inputs = options.inputs(robot, *logs, *test, more["mapping"], more["prior"])
+    prior = settings.prior if isinstance(settings.prior, str) else None
+    inputs = options.inputs(robot, *logs, *test, more["mapping"], prior)
     target = check_result(output, inputs)  # before long work
-    own = (
-        "method",
-        "friction",
-        "friction_per",
-        "flexibility",
-        "rotor_inertia",
-        "prior",
-        "consistent",
-        "force",
-    )
-    settings = {name: more.pop(name) for name in (*own, "device")}
-    prior = settings["prior"]
-    settings |= {
-        "friction": friction_terms(settings["friction"]),
-        "prior": False if prior == "none" else prior,
-    }
-    job = Job.of_files(robot.load(), logs, test, settings=options.given(settings), **more)
+    running = options.given({name: more.pop(name) for name in ("force", "device")})
+    job = Job.of_files(robot.load(), logs, test, settings=settings, running=running, **more)
     read_logs(job)
     with progress(f"identifying {job.robot.name} from {len(job.fitted)} samples") as done:
         estimate = job.identify(done)
@@ -178,6 +167,7 @@ def identify(
         "validated_on": list(test),
     }
     del more["executor"], more["keep"]  # who reads does not change what is read
+    prior = "none" if settings.prior is False else prior
     record |= {"hold_out": more.pop("hold_out"), "prior": prior, "reading": options.given(more)}
     if folds is not None:
         with progress(f"cross-validating over {folds} stretches of time"):

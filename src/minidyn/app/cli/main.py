@@ -39,6 +39,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
     "Identification": {
         "convert": ("convert", "Write logs as Parquet, which is read fastest."),
         "check": ("check", "Check logs before a fit: what is odd, what they show."),
+        "settings": ("settings", "Print every option of a fit with its default, as TOML."),
         "identify": ("identify", "Identify a robot from logs and write the model."),
         "validate": ("identify", "Test a saved estimate on logs."),
         "compare": ("compare", "Compare all methods on the same logs."),

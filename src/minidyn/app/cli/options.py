@@ -252,15 +252,24 @@ def _source(module: str) -> list[ast.stmt]:
 
 
 def default_of(function: str, keyword: str) -> Any:
-    """Return the default of a keyword of a function "module:name" as its source has it."""
+    """Return the default of a keyword of a function, or of a field of a record, "module:name" as
+    its source has it.
+    """
     module, _, name = function.partition(":")
-    found = next(
-        node.args
+    found: Any = next(
+        node
         for node in _source(module)
-        if isinstance(node, ast.FunctionDef) and node.name == name
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name
     )
-    names, values = (*found.args, *found.kwonlyargs), (*found.defaults, *found.kw_defaults)
-    value = values[[argument.arg for argument in names].index(keyword) - len(names)]
+    if isinstance(found, ast.ClassDef):
+        fields = {
+            ast.unparse(n.target): n.value for n in found.body if isinstance(n, ast.AnnAssign)
+        }
+        value = fields[keyword]
+    else:
+        taken = found.args
+        names, values = (*taken.args, *taken.kwonlyargs), (*taken.defaults, *taken.kw_defaults)
+        value = values[[argument.arg for argument in names].index(keyword) - len(names)]
     return constant(module, value.id) if isinstance(value, ast.Name) else value and _plain(value)
 
 
@@ -295,6 +304,71 @@ def _plain(node: ast.expr) -> Any:
         return ast.literal_eval(node)
     except ValueError:
         return None
+
+
+SETTINGS = "identification.settings:Settings"
+"""Where every option of identification has its default."""
+
+
+def settings_options(command: F) -> F:
+    """Add the options that say how a model is fitted; the verb gets them as `settings`.
+
+    Those of preparation, such as --cutoff, are in `log_options`.
+    """
+
+    @wraps(command)
+    def run(*args: Any, settings: str | None, **more: Any) -> Any:
+        from minidyn.app.job import friction_terms
+        from minidyn.identification.settings import Settings, descriptions
+
+        own = [name for name in descriptions() if name in more and name not in _OF_LOGS]
+        options = given({name: more.pop(name) for name in own})
+        if "friction" in options:
+            options["friction"] = friction_terms(options["friction"])
+        if options.get("prior") == "none":
+            options["prior"] = False
+        for name in ("force_terms", "forbid_terms"):
+            if not options[name]:
+                del options[name]
+        known = Settings() if settings is None else Settings.from_toml(Path(settings))
+        return command(*args, settings=known.replace(**options), **more)
+
+    made: Any = run
+    for option in (
+        click.option(
+            "--settings",
+            metavar="FILE",
+            type=click.Path(),
+            help="TOML file with options of the fit (minidyn settings prints them all); options "
+            "that are given here as well count before it.",
+        ),
+        option_of(
+            SETTINGS,
+            "--auto/--no-auto",
+            help="Choose friction terms and smoothing widths from the data. --no-auto: plain "
+            "terms, widths of the robot's file.",
+        ),
+        click.option(
+            "--forbid-term",
+            "forbid_terms",
+            metavar="TERM",
+            multiple=True,
+            help="A friction term that the model does not have; repeat.",
+        ),
+        click.option(
+            "--force-term",
+            "force_terms",
+            metavar="TERM",
+            multiple=True,
+            help="A friction term that the model has, whatever is chosen; repeat.",
+        ),
+    ):
+        made = option(made)
+    return made  # type: ignore[no-any-return]
+
+
+_OF_LOGS = ("cutoff", "delay", "resample", "time", "rate")
+"""Options of preparation that `log_options` has, and one of reading with the same name."""
 
 
 def given(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -591,12 +665,12 @@ def read_options(command: F) -> F:
 
 def time_option(command: F) -> F:
     """Add the option that says when samples were taken, `time` of :func:`minidyn.prepare`."""
-    return click.option(
+    return option_of(
+        "recording.prepare.preparation:Preparation",
         "--time",
         type=OneOf(lambda: constant("recording.prepare.times", "TIMES"), "how"),
         help=(
-            "When samples were taken: as stamped (stamps), evenly (even), as positions show "
-            "(auto, the default)."
+            "When samples were taken: as stamped (stamps), evenly (even), as positions show (auto)."
         ),
     )(command)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from inspect import signature
+from dataclasses import fields
 from typing import Any
 
 from minidyn.codegen.files import TARGETS
@@ -16,17 +16,15 @@ from minidyn.excitation.robot_files import FORMATS as MOTIONS
 from minidyn.excitation.target import PURPOSES
 from minidyn.formats.toml.table import Table
 from minidyn.graph.targets.cuda.kernel import DEVICES
-from minidyn.identification.consistency.prior import DISTANCES
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.export import TARGETS as EXPORTS
-from minidyn.identification.flexibility import ENCODERS
-from minidyn.identification.friction.per_log import PER
+from minidyn.identification.settings import descriptions, setting_of
 from minidyn.identification.verdict import Limits
 from minidyn.model.drives import TERMS
 from minidyn.recording.engine import DASK
 from minidyn.recording.lazy import ON_ERROR
+from minidyn.recording.prepare.preparation import Preparation
 from minidyn.recording.read.mapping import OPTIONS
-from minidyn.recording.ready import prepare
 from minidyn.simulation.named_laws import LAWS
 from minidyn.simulation.plants import PLANTS
 
@@ -104,6 +102,12 @@ _part = _kind(
 _any: Check = lambda table, key: table.raw(key)  # noqa: E731
 
 
+def _setting(table: Table, key: str) -> Any:
+    """Check an option of identification; return it as it is written."""
+    setting_of(table, key)
+    return table.raw(key)
+
+
 def _terms(table: Table, key: str) -> Any:
     """Check friction terms: "auto", "own", or a list of names."""
     if table.raw(key) in ("auto", "own"):
@@ -145,11 +149,8 @@ ROBOT: dict[str, Check] = {
     "coupling": _coupling,
 }
 MAPPING: dict[str, Check] = dict.fromkeys(OPTIONS, _any)
-_NOT_ASKED = ("robot", "recording", "executor", "on_error")
-PREPARATION: dict[str, Check] = dict.fromkeys(
-    (n for n in signature(prepare).parameters if n not in _NOT_ASKED), _any
-)
-VERDICT: dict[str, Check] = dict.fromkeys(signature(Limits).parameters, _from_zero)
+PREPARATION: dict[str, Check] = {one.name: _setting for one in fields(Preparation)}
+VERDICT: dict[str, Check] = dict.fromkeys((one.name for one in fields(Limits)), _from_zero)
 LOG: dict[str, Check] = {"name": _text, "files": _texts, "part": _part} | MAPPING
 _SIMULATE: dict[str, Check] = {
     "name": _text,
@@ -166,19 +167,16 @@ _SIMULATE: dict[str, Check] = {
     "payload": _payload,
     "seed": _integer,
 }
-_MODEL: dict[str, Check] = {
-    "friction": _terms,
-    "friction_per": _one_of(PER),
-    "flexibility": _one_of(ENCODERS),
-    "rotor_inertia": _flag,
-    "prior": _prior,
-    "prior_kind": _one_of(DISTANCES),
-    "sign_width": _numbers,
+RUNNING: dict[str, Check] = {
     "threads": _integer,
     "device": _one_of(DEVICES),
     "force": _flag,
     "anyway": _flag,
 }
+"""Keys of a fit that are no settings: how it runs."""
+_SETTINGS: dict[str, Check] = {
+    name: _setting for name in descriptions() if name not in PREPARATION
+} | {"prior": _prior}
 _POSE = _kind("a list of numbers", _are_numbers)
 _PLAN: dict[str, Check] = {
     "friction": _terms,
@@ -234,15 +232,16 @@ STEPS: dict[str, dict[str, Check]] = {
     "identify": {
         "logs": _texts,
         "lazy": _flag,
-        "method": _one_of(METHODS),
-        "consistent": _flag,
         "on_error": _one_of(ON_ERROR),
     }
-    | _MODEL,
+    | _SETTINGS
+    | RUNNING,
     "excite": _EXCITE,
     "validate": {"logs": _texts},
     "payload": {"name": _text, "logs": _texts, "link": _text},
-    "compare": {"methods": _one_of(METHODS, several=True)} | _MODEL,
+    "compare": {"methods": _one_of(METHODS, several=True)}
+    | {name: check for name, check in _SETTINGS.items() if name not in ("method", "consistent")}
+    | RUNNING,
     "export": {
         "to": _one_of(EXPORTS, several=True),
         "formats": _one_of(EXPORTS, several=True),  # as it was called before

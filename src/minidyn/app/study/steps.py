@@ -22,6 +22,7 @@ from minidyn.app.result_folder import (
     result_tables,
 )
 from minidyn.app.study.file import RECORDING, Step, Study
+from minidyn.app.study.schema import RUNNING
 from minidyn.arrays import plain_values
 from minidyn.base.base_parameters import base_parameters
 from minidyn.base.printing.relations import relations_json
@@ -32,6 +33,7 @@ from minidyn.excitation.one_joint_plan import one_joint_plan
 from minidyn.excitation.robot_files import check_files
 from minidyn.identification.estimate import Estimate, load_estimate
 from minidyn.identification.export import FORMATS
+from minidyn.identification.settings import Settings
 from minidyn.identification.verdict import judge
 from minidyn.model.drives import FRICTION, ROTOR
 from minidyn.model.robot import Robot
@@ -72,9 +74,9 @@ class Context:
         )
         if self.executor is not None:
             engine, lazy = {**engine, "executor": self.executor}, True if lazy is None else lazy
-        return Job(
-            robot, fit, test, settings, self.study.preparation, lazy, engine=engine, keep=self.keep
-        )
+        running = {name: settings.pop(name) for name in RUNNING if name in settings}
+        asked = Settings.from_json({**self.study.preparation, **settings})
+        return Job(robot, fit, test, asked, running, lazy, engine=engine, keep=self.keep)
 
     def places(self, kind: str, robot: Robot) -> Places:
         """Return where the files of the identification are, for commands in reports."""

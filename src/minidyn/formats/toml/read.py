@@ -18,6 +18,7 @@ from minidyn.formats.toml.table import (
     TERM_KEYS,
     Table,
     joint_placement,
+    parse_tables,
     placement,
     quantity,
     read_tables,
@@ -367,6 +368,13 @@ def _balancer(table: Table) -> Balancer:
 def read_toml(path: Path) -> Robot:
     """Return the robot of a TOML file."""
     return robot_of(read_tables(path), path)
+
+
+def robot_from_text(text: str) -> Robot:
+    """Return the robot of a TOML text; its `source` is what the text says."""
+    path = Path("robot.toml")
+    robot = robot_of(parse_tables(text, "its robot, line"), path)
+    return replace(robot, source="") if robot.source == str(path) else robot
 
 
 def robot_of(top: Table, path: Path, also: Sequence[str] = ()) -> Robot:

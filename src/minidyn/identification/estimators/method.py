@@ -19,6 +19,21 @@ if TYPE_CHECKING:
     from minidyn.recording.recording import Recording
 
 
+DESCRIPTIONS = {
+    "ols": "ordinary least squares",
+    "wls": "least squares, each joint weighted by its own noise",
+    "irls": "weighted least squares in which outliers count less",
+    "parallel": "regressor and torque after one low-pass",
+    "tls": "total least squares: noise in the regressor, too",
+    "iv": "instruments from simulated states, and a test whether least squares is biased",
+    "didim": "torque of a simulation in closed loop",
+    "filtered": "without accelerations: torque after a low-pass",
+    "momentum": "without accelerations: momentum over windows",
+    "energy": "without accelerations: energy over windows, one row instead of one a joint",
+    "one-joint": "runs in which one joint moves at a time (minidyn plan), serial chains",
+}
+"""What each estimator does, for help texts, which read this table from the source."""
+
 Fold = tuple[Array, Array, Array, Array, float]
 """R and z of the training part, R, z and the rest of the held-out part.
 

@@ -13,21 +13,6 @@ from minidyn.identification.estimators.method import Method
 from minidyn.identification.estimators.one_joint import ONE_JOINT
 from minidyn.identification.estimators.total_least_squares import TLS
 
-DESCRIPTIONS = {
-    "ols": "ordinary least squares",
-    "wls": "least squares, each joint weighted by its own noise",
-    "irls": "weighted least squares in which outliers count less",
-    "parallel": "regressor and torque after one low-pass",
-    "tls": "total least squares: noise in the regressor, too",
-    "iv": "instruments from simulated states, and a test whether least squares is biased",
-    "didim": "torque of a simulation in closed loop",
-    "filtered": "without accelerations: torque after a low-pass",
-    "momentum": "without accelerations: momentum over windows",
-    "energy": "without accelerations: energy over windows, one row instead of one a joint",
-    "one-joint": "runs in which one joint moves at a time (minidyn plan), serial chains",
-}
-"""What each estimator does, for help texts, which read this table from the source."""
-
 _ALL = (OLS, WLS, IRLS, PARALLEL, TLS, IV, DIDIM, FILTERED, MOMENTUM, ENERGY, ONE_JOINT)
 METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in _ALL})
 """The estimators by name."""

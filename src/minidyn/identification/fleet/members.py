@@ -19,7 +19,6 @@ from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from minidyn.arrays import (
     Array,
@@ -41,6 +40,7 @@ from minidyn.identification.friction.choose import FrictionChoice, choose_fricti
 from minidyn.identification.friction.shared import Split
 from minidyn.identification.problem import BlockProblem, Rows
 from minidyn.identification.rows.triangles import Triangles, joined
+from minidyn.identification.settings import Settings
 from minidyn.model.drives import FRICTION
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice
@@ -104,15 +104,13 @@ def spaced(names: Sequence[str]) -> list[str]:
 def chosen_friction(
     kind: Robot,
     given: Iterable[Given],
-    friction: Iterable[str] | str,
-    rotor_inertia: bool | None,
-    sign_width: ArrayLike | None,
+    settings: Settings,
     on_error: str,
     reading: Mapping[str, Any],
     preparation: Mapping[str, Any] | None = None,
 ) -> tuple[FrictionChoice, AnyRecording]:
     """Return the friction terms of the type, and the data of a few robots that chose them."""
-    model = starting_model(kind, friction, rotor_inertia, sign_width)
+    model = starting_model(kind, settings)
     parts, failed = list[Recording](), list[str]()
     for one in given:
         try:
@@ -125,9 +123,14 @@ def chosen_friction(
         raise MinidynError(f"none of the logs that were tried can be used; {failed[0]}")
     raw = [{"tau_raw": np.asarray(part.telemetry.get("tau_raw", part.tau))} for part in parts]
     whole = concatenate([replace(part, telemetry=own, notices=()) for part, own in zip(parts, raw)])
-    wish: dict[str, Any] = {"widths": sign_width is None, "load": False, "memory": False}
+    wish: dict[str, Any] = {
+        "widths": settings.auto and settings.sign_width is None,
+        "load": False,
+        "memory": False,
+        "forbid": settings.forbid_terms,
+    }
     shown = replace(whole, telemetry={})
-    return choose_friction(model, base_parameters(model), shown, friction, **wish), whole
+    return choose_friction(model, base_parameters(model), shown, settings.terms, **wish), whole
 
 
 def members_of(

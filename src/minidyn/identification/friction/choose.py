@@ -10,12 +10,12 @@ grows with come from the model itself, and the fit is repeated until they settle
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
@@ -46,6 +46,7 @@ from minidyn.identification.rows.base_rows import (
     paths_of,
     remembering,
 )
+from minidyn.identification.settings import Settings
 from minidyn.model.drives import (
     ALIASES,
     AUTO,
@@ -56,6 +57,7 @@ from minidyn.model.drives import (
     RIPPLE_ORDER,
     friction_symbols,
     starting_terms,
+    terms_that_fit,
 )
 from minidyn.model.joint import Joint
 from minidyn.model.robot import Robot
@@ -199,18 +201,14 @@ def seen(model: _Model, cutoff: object) -> _Model:
     )
 
 
-def starting_model(
-    robot: Robot,
-    friction: Iterable[str] | str,
-    rotor_inertia: bool | None,
-    sign_width: ArrayLike | None = None,
-    base: BaseMap | None = None,
-) -> Robot:
+def starting_model(robot: Robot, settings: Settings, base: BaseMap | None = None) -> Robot:
     """Return the robot with the drive terms that identification begins with; "auto" begins with
     PLAIN ones.
 
-    Where base parameters are given, their robot says which terms there are.
+    Forced terms are added, forbidden ones left out. Where base parameters are given, their robot
+    says which terms there are.
     """
+    rotor_inertia, sign_width = settings.rotor_inertia, settings.sign_width
     if base is not None:
         drives = {joint.name: joint.drive for joint in base.robot.joints}
 
@@ -227,9 +225,11 @@ def starting_model(
             robot.with_joints(as_mapped),
             None if rotor_inertia else rotor_inertia,
         )
-    terms = starting_terms(friction)
+    terms = starting_terms(settings.terms)
     if terms is not None or rotor_inertia is not None or sign_width is not None:
         robot = robot.with_drives(rotor_inertia, terms, sign_width)
+    if settings.force_terms or settings.forbid_terms:
+        robot = robot.with_joints(partial(_with_forced, settings))
     if base is not None and base.robot.parameter_names != robot.parameter_names:
         raise MinidynError(
             f"base: its parameters are not those of robot {robot.name!r} with the drive terms "
@@ -237,6 +237,20 @@ def starting_model(
             "md.base_parameters"
         )
     return robot
+
+
+def _with_forced(settings: Settings, joint: Joint) -> Joint:
+    """Return a joint with the terms that are forced, without those that are forbidden."""
+    drive = joint.drive.without(*settings.forbid_terms)
+    if joint.kind != "fixed":
+        terms = terms_that_fit(
+            friction_symbols((*drive.friction, *settings.force_terms)),
+            turns=joint.turns,
+            coupled=bool(drive.coupling),
+            balancer=drive.balancer,
+        )
+        drive = replace(drive, friction=terms)
+    return replace(joint, drive=drive)
 
 
 def choose_friction(
@@ -251,6 +265,7 @@ def choose_friction(
     memory: bool = True,
     at_rest: bool = False,
     filtered: bool = False,
+    forbid: Collection[str] = (),
 ) -> FrictionChoice:
     """Choose what the file of a robot, which has the terms to begin with (`starting_model`), leaves
     open.
@@ -261,6 +276,7 @@ def choose_friction(
     grows with the load is left out, even where it was asked for. Loads `at_rest` are the weight.
     Without `memory` no drive remembers. Where the recording's torques have passed a low-pass,
     friction of the choice is seen through it, too, unless its columns will be `filtered` alike.
+    Terms to `forbid` are not tried.
     """
     if not memory and memory_columns(robot):
         raise Unsupported(
@@ -322,7 +338,7 @@ def choose_friction(
     rigid = [name for name in base.kept if robot.layout.column(name).is_rigid]
     # of named terms: what presliding would change
     remembers = bool(memory_columns(robot)) or (
-        memory if auto else isinstance(recording, Recording)
+        memory and "presliding" not in forbid if auto else isinstance(recording, Recording)
     )
     paths = paths_of(robot, recording, _step(recording)) if remembers else ()
     robot = seen_through(robot, cutoff)
@@ -330,13 +346,15 @@ def choose_friction(
     own = {term for drive in drives for term in drive.friction}
     whole = (
         recording.load()
-        if len(recording) <= _LOADED and ("breakaway" in own or (auto and memory))
+        if len(recording) <= _LOADED
+        and ("breakaway" in own or (auto and memory and "breakaway" not in forbid))
         else None
     )
     rests = whole is not None and (
         "breakaway" in own or bool(np.any(departures(robot, whole) >= DEPARTURES))
     )
     named = sorted(set(ALIASES["ripple"]) & own)
+    waves_forbidden = bool(set(ALIASES["ripple"]) & set(forbid))
     raw = recording.telemetry.get("tau_raw") if isinstance(recording, Recording) else None
     less = None if raw is None else raw[:: _step(recording)] - motion.tau
 
@@ -346,13 +364,26 @@ def choose_friction(
         """
         rest = motion if waves is None else replace(motion, tau=motion.tau - waves)
         found = Search(
-            robot, rigid, rest, sharp, falls, auto, not fixed, load, paths, smear * changes, at_rest
+            robot,
+            rigid,
+            rest,
+            sharp,
+            falls,
+            auto,
+            not fixed,
+            load,
+            paths,
+            smear * changes,
+            at_rest,
+            forbid,
         ).run()
         if whole is not None and rests:
             found = with_breakaway(found, robot, whole, _step(recording), "breakaway" in own)
         found = found if waves is None else along(found, motion)
         orders = (
-            _orders(robot, found, less, bool(named)) if auto or named else np.zeros(len(drives))
+            _orders(robot, found, less, bool(named))
+            if named or (auto and not waves_forbidden)
+            else np.zeros(len(drives))
         )
         return with_ripple(found, orders, named, less) if orders.any() else found
 

@@ -6,7 +6,7 @@ Forward, one at a time, judged on blocks of time that were held out.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -153,7 +153,7 @@ class Search:
     (joints,) each. Terms may be added, with or without that of the load, and load friction may be
     left out where a joint's load hardly changes. Presliding needs the paths of the drives; over
     shorter travels than the least ones (joints,) it is not looked for. Loads are those of the
-    motion, or those `at_rest`, the weight.
+    motion, or those `at_rest`, the weight. Terms to `forbid` are not tried.
     """
 
     def __init__(
@@ -169,7 +169,9 @@ class Search:
         paths: Sequence[Path] = (),
         least_travel: ArrayLike = 0.0,
         at_rest: bool = False,
+        forbid: Collection[str] = (),
     ) -> None:
+        self.forbidden = frozenset(forbid)
         self.robot, self.motion, self.rigid = robot, motion, tuple(rigid)
         self.least_travel, self.at_rest = least_travel, at_rest
         self.add, self.leave_out = add, leave_out
@@ -185,7 +187,10 @@ class Search:
             group for group, sense in ((ALIASES["own"], coupled), (("load",), load)) if not sense
         ]
         self.groups = [
-            one for one in _CANDIDATES if add and one not in never and not set(one) <= set(self.own)
+            one
+            for one in _CANDIDATES
+            if add and one not in never and not set(one) <= set(self.own)
+            if not self.forbidden & set(one)
         ]
         self.every = friction_symbols(
             (*self.own, *(term for group in self.groups for term in group))
@@ -351,7 +356,7 @@ class Search:
         Last, since it can mimic them.
         """
         group = ALIASES["curve"]
-        if set(group) <= set(model.terms):
+        if set(group) <= set(model.terms) or self.forbidden & set(group):
             return table, model, sigma
         option = replace(model, terms=friction_symbols((*model.terms, *group)))
         wider = self._table(option.terms)

@@ -42,6 +42,7 @@ from minidyn.identification.gains.gain_problem import GainProblem, covariance_of
 from minidyn.identification.rows.base_rows import remembering
 from minidyn.identification.rows.pieces import Columns, Pieces, pieces_of, reduced
 from minidyn.identification.rows.triangles import joined
+from minidyn.identification.settings import Settings
 from minidyn.model.drives import AUTO, OWN, PLAIN
 from minidyn.model.geometry import matrix_of
 from minidyn.model.parameters import from_body, transform
@@ -409,9 +410,9 @@ def _with_terms(
         )
     has_friction = any(joint.drive.friction for joint in robot.joints)
     if base is not None or friction is not None or has_friction:
-        return starting_model(
-            robot, OWN if friction is None else friction, rotor_inertia, base=base
-        ), []
+        terms = OWN if friction is None else friction
+        asked = Settings(friction=terms, rotor_inertia=rotor_inertia)
+        return starting_model(robot, asked, base), []
     has_terms = any(joint.drive.columns for joint in robot.joints)
     made = robot.with_drives(
         True if rotor_inertia is None and not has_terms else rotor_inertia, PLAIN

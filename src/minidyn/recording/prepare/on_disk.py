@@ -50,7 +50,7 @@ _THREADS = min(
 
 def prepare_on_disk(
     recording: LazyRecording,
-    wish: segments.Settings,
+    wish: segments.Processing,
     *,
     look: int = 1 << 16,
     window: int = 1 << 14,
@@ -112,7 +112,7 @@ def prepare_on_disk(
 
 
 def _torque_noise(
-    heads: Sequence[segments.Segment], settings: segments.Settings
+    heads: Sequence[segments.Segment], settings: segments.Processing
 ) -> tuple[float, ...]:
     """Return what the low-pass takes off the torques of some stretches (n,), root mean squares, N m
     or N.
@@ -126,7 +126,9 @@ def _torque_noise(
     return tuple(np.sqrt(squares / max(count, 1)).tolist())
 
 
-def _rates(recording: LazyRecording, wish: segments.Settings, notices: list[Notice]) -> list[float]:
+def _rates(
+    recording: LazyRecording, wish: segments.Processing, notices: list[Notice]
+) -> list[float]:
     """Return the rate of each run as its beginning shows it; 0 where it is too short."""
     parts = tuple((run, begin, min(end, begin + _HEAD)) for run, begin, end in recording.parts)
     heads = replace(recording, parts=parts)
@@ -139,7 +141,7 @@ def _rates(recording: LazyRecording, wish: segments.Settings, notices: list[Noti
 
 
 def _rates_of(
-    wish: segments.Settings, chunk: LazyRecording, row: int, progress: object
+    wish: segments.Processing, chunk: LazyRecording, row: int, progress: object
 ) -> list[tuple[float, list[Notice]]]:
     """Return the rate of each run of a chunk, and what was found there."""
     made = _stretches_of(wish, chunk, row, progress)
@@ -147,7 +149,7 @@ def _rates_of(
 
 
 def _stretches_of(
-    wish: segments.Settings, chunk: LazyRecording, row: int, progress: object
+    wish: segments.Processing, chunk: LazyRecording, row: int, progress: object
 ) -> list[tuple[list[segments.Segment], list[Notice]]]:
     """Return the even stretches of each run of a chunk, but for short ones, and what was found
     there.
@@ -208,7 +210,7 @@ def _spans(run: LazyRecording, look: int, few: bool) -> list[tuple[int, int]]:
 def _looked(
     runs: Sequence[LazyRecording],
     spans: Sequence[Sequence[tuple[int, int]]],
-    wish: segments.Settings,
+    wish: segments.Processing,
     size: int,
 ) -> tuple[list[list[segments.Segment]], list[Notice]]:
     """Return the even stretches of some samples of each run, and what was found there."""
@@ -247,7 +249,7 @@ class PreparedRun:
     run: RunOnDisk  # raw
     begin: int  # first raw sample
     end: int  # last raw sample, exclusive
-    settings: segments.Settings  # cut-off and the rest, settled
+    settings: segments.Processing  # cut-off and the rest, settled
     rate: float  # samples per second of the raw run
     window: int  # raw samples filtered at once, besides what overlaps
     tap: Tap | None = None  # sketches raw samples as they are read

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, MinidynError, ShapeError
 from minidyn.notices import Notice, info, warning
 from minidyn.recording.lazy import concatenate
+from minidyn.recording.prepare.preparation import Preparation
 from minidyn.recording.prepare.signals import (
     Band,
     FitCutoff,
@@ -78,19 +79,27 @@ _ROUNDING = 1e-6  # a rate computed from times misses a whole number by less
 
 
 @dataclass(frozen=True)
-class Settings:
+class Processing:
     """Everything that decides what preparation does to a sample."""
 
-    cutoff: float = 0.0
-    order: int = 4
-    decimate: int | None = None
-    differentiate: bool = True
-    trim: bool = True
-    outliers: float = 12.0
-    period: float | None = None
-    rate: float | None = None
-    resample: float | None = None
-    time: str = "auto"
+    cutoff: float  # Hz; 0: not known yet
+    order: int
+    decimate: int | None
+    differentiate: bool
+    trim: bool
+    outliers: float  # robust standard deviations; 0: spikes are kept
+    period: float | None
+    rate: float | None
+    resample: float | None
+    time: str
+
+    @classmethod
+    def of(cls, asked: Preparation) -> Processing:
+        """Return what is asked for."""
+        values = {one.name: getattr(asked, one.name) for one in fields(cls)}
+        return cls(
+            **values | {"cutoff": asked.cutoff or 0.0, "outliers": float(asked.outliers or 0)}
+        )
 
     def every(self, rate: float) -> int:
         """Return how many samples become one: at least ten remain per period of the cut-off."""
@@ -121,7 +130,7 @@ class Segment:
     tau_std: Array | None = None  # spread of the torque over averaged periods (N, n)
 
 
-def even_stretches(run: Recording, wish: Settings, notices: list[Notice]) -> list[Segment]:
+def even_stretches(run: Recording, wish: Processing, notices: list[Notice]) -> list[Segment]:
     """Return the even stretches of one run, resampled where its samples are truly uneven."""
     if len(run) < 2:
         return [_segment(run, 1.0)] if len(run) else []
@@ -307,8 +316,8 @@ def averaged(part: Segment, period: float, notices: list[Notice]) -> Segment:
 
 
 def settled(
-    parts: Sequence[Segment], wish: Settings, notices: list[Notice]
-) -> tuple[Settings, Band]:
+    parts: Sequence[Segment], wish: Processing, notices: list[Notice]
+) -> tuple[Processing, Band]:
     """Return the settings with a cut-off, the default where none is given, and the bands of the
     positions.
     """
@@ -349,7 +358,7 @@ def _quiet_cutoff(parts: Sequence[Segment]) -> float:
     return MIN_CUTOFF_HZ
 
 
-def process(part: Segment, settings: Settings, rows: slice = slice(None)) -> dict[str, Array]:
+def process(part: Segment, settings: Processing, rows: slice = slice(None)) -> dict[str, Array]:
     """Return t, q, dq, ddq, tau, tau_raw and the marks of bridged samples, of the wanted rows of
     the segment.
     """
@@ -382,7 +391,7 @@ def process(part: Segment, settings: Settings, rows: slice = slice(None)) -> dic
     return made | kept
 
 
-def _clean(values: Array, settings: Settings) -> tuple[Array, NDArray[np.bool_]]:
+def _clean(values: Array, settings: Processing) -> tuple[Array, NDArray[np.bool_]]:
     """Return the values with spikes replaced by the line between their neighbours, and where they
     were (N,).
     """
@@ -402,7 +411,7 @@ def recording_of(arrays: Mapping[str, Array], joint_names: Sequence[str], **more
 
 
 def facts(
-    settings: Settings, band: Band, parts: Sequence[Segment], used: int, logged: float
+    settings: Processing, band: Band, parts: Sequence[Segment], used: int, logged: float
 ) -> dict[str, object]:
     """Return what was done, as numbers; `logged` is the rate of the log, samples per second."""
     return {
@@ -417,6 +426,7 @@ def facts(
         "samples": used,
         "differentiated": settings.differentiate,
         "time": settings.time,
+        **{name: getattr(settings, name) for name in ("trim", "outliers", "period", "resample")},
     }
 
 

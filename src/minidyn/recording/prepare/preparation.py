@@ -1,0 +1,102 @@
+"""How a raw recording is filtered and differentiated: every option with its default, once."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any, TypedDict
+
+from minidyn.errors import ShapeError, UnknownName, WrongArgument
+from minidyn.recording.prepare.times import TIMES
+
+
+class PreparationOptions(TypedDict, total=False):
+    """The options of preparation but for the cut-off, as keywords of a function."""
+
+    order: int
+    decimate: int | None
+    differentiate: bool
+    trim: bool
+    outliers: float | bool | None
+    period: float | None
+    rate: float | None
+    resample: float | None
+    time: str
+    delay: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preparation:
+    """Options of :func:`minidyn.prepare`."""
+
+    cutoff: float | None = None
+    """Cut-off of the low-pass, Hz; None: 10 Hz, lower where positions are noisy."""
+    order: int = 4
+    """Order of the Butterworth filter, which passes twice, 1 to 10."""
+    decimate: int | None = None
+    """Keep one sample of so many; None: as the cut-off allows; 1: all."""
+    differentiate: bool = True
+    """dq and ddq from q; False: the measured dq is filtered, and ddq is its derivative."""
+    trim: bool = True
+    """Cut off spoiled ends and standstill; False keeps every sample."""
+    outliers: float | bool | None = 12.0
+    """Spikes stand out by so many robust standard deviations; False: they are kept."""
+    period: float | None = None
+    """Of a periodic motion, s: whole periods are averaged into one; None: it is not periodic."""
+    rate: float | None = None
+    """Samples per second, evenly, whatever the times say; None: times count."""
+    resample: float | None = None
+    """Interpolate to so many samples per second; None: where samples are truly uneven."""
+    time: str = "auto"
+    """When samples were taken: "stamps", "even", or "auto", as the positions show."""
+    delay: float | None = None
+    """Seconds that torques are late against positions: they are moved back; negative: early."""
+
+    def __post_init__(self) -> None:
+        for name in ("cutoff", "period", "rate", "resample"):
+            value = getattr(self, name)
+            if value is not None and not (_is_number(value) and 0 < value < math.inf):
+                raise ShapeError(f"{name}: expected a number above 0, got {value!r}")
+        for name in ("cutoff", "period", "rate", "resample", "delay", "outliers"):
+            if type(value := getattr(self, name)) is int:
+                object.__setattr__(self, name, float(value))
+        if self.decimate is not None and (not isinstance(self.decimate, int) or self.decimate < 1):
+            raise ShapeError(f"decimate: expected a whole number from 1, got {self.decimate!r}")
+        if not isinstance(self.order, int) or not 1 <= self.order <= 10:
+            raise ShapeError(f"order: expected 1 to 10, got {self.order!r}")
+        if self.delay is not None and not (_is_number(self.delay) and math.isfinite(self.delay)):
+            raise ShapeError(f"delay: expected a number of seconds, got {self.delay!r}")
+        for name in ("differentiate", "trim"):
+            require_flag(name, getattr(self, name))
+        if self.outliers is None or self.outliers is True:
+            object.__setattr__(self, "outliers", Preparation.outliers)
+        elif self.outliers is not False and not (_is_number(self.outliers) and self.outliers >= 0):
+            raise ShapeError(
+                f"outliers: expected a number of standard deviations or False, "
+                f"got {self.outliers!r}"
+            )
+        if self.time not in TIMES:
+            raise UnknownName("time", self.time, TIMES)
+        if self.rate is not None and self.time == "stamps":
+            raise WrongArgument(
+                "rate=... says that samples are even, time='stamps' that they are not: give one"
+            )
+
+    @property
+    def preparation(self) -> dict[str, Any]:
+        """The options of :func:`minidyn.prepare` that differ from their defaults."""
+        return {
+            one.name: value
+            for one in fields(Preparation)
+            if (value := getattr(self, one.name)) != one.default
+        }
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float)
+
+
+def require_flag(name: str, value: object) -> None:
+    """Raise where an option is neither true nor false."""
+    if not isinstance(value, bool):
+        raise WrongArgument(f"{name}: expected True or False, got {value!r}")
