@@ -84,7 +84,8 @@ def selected(unknowns: Unknowns, level: float) -> tuple[LoadFit, list[Group]]:
     variance = max(1.0, full.solution.rest / free)
     sigma = np.maximum(full.sigma, _SMALL * np.sqrt(np.mean(np.square(run.tau), axis=0)))  # type: ignore[arg-type]
     chosen: list[Group] = []
-    active, best = ALWAYS, problem.only(*ALWAYS).solved()
+    active: tuple[str, ...] = ALWAYS
+    best = problem.only(*ALWAYS).solved()
     while True:
         before = unknowns.only(*active).squares(best.x)
         clear: list[tuple[float, Group, BlockSolution]] = []  # with what each is worth

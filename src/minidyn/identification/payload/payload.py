@@ -281,7 +281,7 @@ def nearest_body(ten: Array, covariance: Array) -> Array:
     centre = np.linalg.solve(precision + prior, precision @ ten[6:9]) / mass
     radius = (3.0 * mass / (4.0 * np.pi * _DENSITY)) ** (1.0 / 3.0)
     ball = from_body(mass, centre, 0.4 * mass * radius**2 * np.eye(3))
-    root = np.linalg.inv(covariance_root(covariance, 1e-12))
+    root = np.asarray(np.linalg.inv(covariance_root(covariance, 1e-12)), dtype=float)
     problem = one_body(root, root @ ten, upper_factor(to_pseudo_inertia(ball)), _FAINT)
     return np.asarray(problem.phi(solve(problem).x)[0])
 
