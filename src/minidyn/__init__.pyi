@@ -55,8 +55,8 @@ from minidyn.identification.actuators import identify_actuators as identify_actu
 from minidyn.identification.actuators import Actuators as Actuators
 from minidyn.identification.online import online as online
 from minidyn.identification.online import Online as Online
-from minidyn.identification.diagnostics.essential import essential as essential
-from minidyn.identification.diagnostics.essential import Essential as Essential
+from minidyn.identification.diagnose.essential import essential as essential
+from minidyn.identification.diagnose.essential import Essential as Essential
 from minidyn.identification.compare import compare as compare
 from minidyn.identification.compare import Comparison as Comparison
 from minidyn.identification.gains.drive_gains import identify_drive_gains as identify_drive_gains

@@ -11,8 +11,8 @@ from test_torque_scale import robot_and_log
 
 import minidyn as md
 from conftest import count
-from minidyn.identification.diagnostics.causes import likely_causes
-from minidyn.identification.diagnostics.plausible import scale_notices
+from minidyn.identification.diagnose.causes import likely_causes
+from minidyn.identification.diagnose.plausible import scale_notices
 
 ROBOTS = ("panda", "puma560", "ur10e")
 Plant = Callable[[md.Recording], md.Recording]

@@ -14,7 +14,7 @@ from conftest import OWN, count
 from minidyn.control.controller import Controller
 from minidyn.errors import MinidynError
 from minidyn.identification.consistency.certificate import certify
-from minidyn.identification.diagnostics.exogeneity import exogeneity_test
+from minidyn.identification.diagnose.exogeneity import exogeneity_test
 from minidyn.identification.estimators.closed_loop import settled, simulated
 from minidyn.identification.estimators.linear_system import fit_system
 from minidyn.identification.estimators.method import Options, Solution

@@ -33,7 +33,7 @@ from minidyn.app.cli.main import main
 from minidyn.app.study import run
 from minidyn.arrays import may_thread, one_processor, side_by_side
 from minidyn.errors import WorkerFailed
-from minidyn.identification.diagnostics.residuals import Residuals
+from minidyn.identification.diagnose.residuals import Residuals
 from minidyn.identification.rows import triangles
 from minidyn.recording import engine, lazy
 from minidyn.recording.engine import Engine, Workers, executor_of

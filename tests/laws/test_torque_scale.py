@@ -11,7 +11,7 @@ import pytest
 
 import minidyn as md
 from conftest import count
-from minidyn.identification.diagnostics.plausible import mass_notices, scale_notices, torque_scales
+from minidyn.identification.diagnose.plausible import mass_notices, scale_notices, torque_scales
 
 ROBOTS = ("puma560", "panda", "ur10e")
 

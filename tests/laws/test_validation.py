@@ -15,7 +15,7 @@ from conftest import OWN, count
 from minidyn.app.result_folder import write_result
 from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters
 from minidyn.identification.cross_validate import cross_validate
-from minidyn.identification.diagnostics.residuals import LAGS, Residuals
+from minidyn.identification.diagnose.residuals import LAGS, Residuals
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.validate import validate
 from minidyn.recording.lazy import LazyRecording

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 import minidyn as md
 from minidyn.app.cli.main import main
 from minidyn.errors import DescriptionError, UnknownName
-from minidyn.identification.diagnostics.residuals import Residuals
+from minidyn.identification.diagnose.residuals import Residuals
 from minidyn.notices import CONSEQUENCES, LEVELS, Notice, error
 from report_cases import small_estimate, small_runs
 

@@ -584,7 +584,7 @@ def test_links_before_and_after_say_what_comes_from_the_data(page: Path) -> None
 
 
 def test_shares_are_those_of_what_torques_can_show() -> None:
-    from minidyn.identification.diagnostics.origin import link_origins
+    from minidyn.identification.diagnose.origin import link_origins
 
     estimate = small_estimate()
     found = link_origins(estimate)

@@ -21,16 +21,16 @@ from minidyn.display import DisplayTable
 from minidyn.errors import MinidynError
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.identification.consistency.prior import prior_parameters
-from minidyn.identification.diagnostics.delay import delay_notices
-from minidyn.identification.diagnostics.excitation import (
+from minidyn.identification.diagnose.delay import delay_notices
+from minidyn.identification.diagnose.excitation import (
     MOTION,
     WEAK,
     excitation_notices,
     relative_deviations,
     with_shown_condition,
 )
-from minidyn.identification.diagnostics.joint_scales import joint_scale_notices
-from minidyn.identification.diagnostics.log_facts import (
+from minidyn.identification.diagnose.joint_scales import joint_scale_notices
+from minidyn.identification.diagnose.log_facts import (
     HEADINGS,
     JointFacts,
     RunFacts,
@@ -38,7 +38,7 @@ from minidyn.identification.diagnostics.log_facts import (
     log_facts,
     shown_word,
 )
-from minidyn.identification.diagnostics.plausible import meaningless, scale_notices, torque_scales
+from minidyn.identification.diagnose.plausible import meaningless, scale_notices, torque_scales
 from minidyn.identification.estimate import Estimate, load_estimate
 from minidyn.identification.estimators.method import Options, Solution
 from minidyn.identification.estimators.methods import METHODS

@@ -30,7 +30,7 @@ from minidyn.errors import DescriptionError, MinidynError, WrongArgument
 from minidyn.files import write_atomically
 from minidyn.formats.toml.write import toml_text
 from minidyn.identification.consistency.certificate import Certificate, certify
-from minidyn.identification.diagnostics.origin import data_shares
+from minidyn.identification.diagnose.origin import data_shares
 from minidyn.identification.estimate_file import VERSION, BodyConstants, base_to_json, read_saved
 from minidyn.identification.estimators.solve import SCATTER
 from minidyn.identification.export import Exported, Identified, export

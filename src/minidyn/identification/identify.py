@@ -27,13 +27,13 @@ from minidyn.identification.consistency.prior import (
     knows_a_body,
     prior_parameters,
 )
-from minidyn.identification.diagnostics.delay import delay_notices
-from minidyn.identification.diagnostics.excitation import (
+from minidyn.identification.diagnose.delay import delay_notices
+from minidyn.identification.diagnose.excitation import (
     excitation_notices,
     with_shown_condition,
 )
-from minidyn.identification.diagnostics.joint_scales import joint_scale_notices
-from minidyn.identification.diagnostics.plausible import (
+from minidyn.identification.diagnose.joint_scales import joint_scale_notices
+from minidyn.identification.diagnose.plausible import (
     CAUSE,
     has_enough,
     mass_notices,

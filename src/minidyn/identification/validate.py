@@ -27,7 +27,7 @@ from minidyn.display import (
 )
 from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.errors import MinidynError, UnknownParameters
-from minidyn.identification.diagnostics.residuals import Residuals, whiteness_words
+from minidyn.identification.diagnose.residuals import Residuals, whiteness_words
 from minidyn.identification.estimate import Estimate, EstimateLike, as_estimate
 from minidyn.identification.estimators.one_joint import ONE_JOINT, locked_at_means
 from minidyn.identification.friction.choose import seen

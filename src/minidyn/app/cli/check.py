@@ -77,7 +77,7 @@ def check(
 
 def _print(found: Check) -> None:
     """Print what was read as what, the joints, what the motion shows, and the verdict."""
-    from minidyn.identification.diagnostics.log_facts import HEADINGS
+    from minidyn.identification.diagnose.log_facts import HEADINGS
 
     for file, signals in found.columns.items():
         rows = [(safe(signal), safe(", ".join(columns))) for signal, columns in signals.items()]

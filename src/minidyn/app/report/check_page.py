@@ -12,7 +12,7 @@ from minidyn.arrays import Array
 from minidyn.display import Html, envelope, shown_time, tag
 from minidyn.errors import DescriptionError
 from minidyn.files import check_outputs, write_atomically
-from minidyn.identification.diagnostics.log_facts import (
+from minidyn.identification.diagnose.log_facts import (
     FAIR,
     HEADINGS,
     WELL,

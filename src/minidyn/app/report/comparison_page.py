@@ -14,7 +14,7 @@ from minidyn.arrays import Array
 from minidyn.display import Html, tag
 from minidyn.dynamics.drives import friction_columns
 from minidyn.errors import MinidynError
-from minidyn.identification.diagnostics.origin import link_origins
+from minidyn.identification.diagnose.origin import link_origins
 from minidyn.identification.estimate import Estimate
 from minidyn.model.joint import torque_unit
 from minidyn.pages.charts import Axis, Plot, legend, picture

@@ -15,7 +15,7 @@ from minidyn.arrays import Array
 from minidyn.base.printing.overview import units
 from minidyn.base.printing.relations import without_effect
 from minidyn.display import Html, tag
-from minidyn.identification.diagnostics.origin import link_origins
+from minidyn.identification.diagnose.origin import link_origins
 from minidyn.identification.verdict import separation
 from minidyn.model.joint import Joint
 from minidyn.pages.charts import Axis, Plot, picture

@@ -14,7 +14,7 @@ import numpy as np
 from minidyn.app.report.facts import Facts
 from minidyn.arrays import Array
 from minidyn.display import Html, envelope, join, shown_time, tag
-from minidyn.identification.diagnostics.residuals import whiteness_words
+from minidyn.identification.diagnose.residuals import whiteness_words
 from minidyn.identification.validate import Validation
 from minidyn.model.joint import torque_unit
 from minidyn.model.robot import Robot

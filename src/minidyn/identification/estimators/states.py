@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from minidyn.arrays import Array, single_thread
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError
-from minidyn.identification.diagnostics.exogeneity import exogeneity_test
+from minidyn.identification.diagnose.exogeneity import exogeneity_test
 from minidyn.identification.estimators.linear_system import fit_system
 from minidyn.identification.rows.base_rows import Samples, signals_of, steady_regressor
 from minidyn.identification.rows.pieces import Piece, Pieces

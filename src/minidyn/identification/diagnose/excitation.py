@@ -19,7 +19,7 @@ from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.numeric.samples import random_states, units_of
 from minidyn.dynamics.record import STATES
-from minidyn.identification.diagnostics.log_facts import FAIR
+from minidyn.identification.diagnose.log_facts import FAIR
 from minidyn.identification.estimators.method import Solution
 from minidyn.identification.estimators.solve import (
     condition_of,

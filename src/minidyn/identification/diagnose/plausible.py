@@ -39,7 +39,7 @@ from minidyn.dynamics.functions import (
 from minidyn.errors import MinidynError
 from minidyn.graph.targets.native.host import slow_notices
 from minidyn.identification.consistency.prior import knows_a_body
-from minidyn.identification.diagnostics.causes import Cause, likely_causes
+from minidyn.identification.diagnose.causes import Cause, likely_causes
 from minidyn.identification.estimators.solve import block_length, block_sums, noise_torque
 from minidyn.identification.rows.base_rows import signals_of, typical_sizes
 from minidyn.model.joint import Joint
