@@ -73,6 +73,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python tools/house.py --ratchet
 
 format: $(VENV)/.installed-dev
 	$(BIN)/python docs/make_equations.py

@@ -1,10 +1,19 @@
-"""The figures of the house: how many files, who imports whom, what the main walk touches.
+"""The figures of the house: sizes, constants, who imports whom, what the main walk touches.
 
-    python tools/house.py            # figures of the source alone, a second
-    python tools/house.py --walk     # also runs robot.urdf + log.csv -> identify -> validate -> report -> export
+    python tools/house.py            # figures of the source alone, some seconds
+    python tools/house.py --walk     # also runs robot.urdf + log.csv -> identify -> ... -> export
+    python tools/house.py --ratchet  # fails where a figure rose above tools/house_figures.json
+    python tools/house.py --lower    # writes figures that fell into that file
 
-A file counts as touched when one of its functions is called; importing it does not count.
-"""  # noqa: E501
+Size is counted in nodes of the syntax tree, statements and expressions, docstrings apart: layout
+does not change it. A numeric constant at module level has its reason in one line: a comment above
+or beside it, or a docstring below. It counts as one that decides something about a fit, a grid, a
+verdict or a notice, unless that line begins with a word of NOT_DECIDING, "size: samples read at
+once".
+
+A file counts as touched by the walk when one of its functions is called; importing it does not
+count.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +21,25 @@ import argparse
 import ast
 import importlib
 import inspect
+import io
+import json
 import os
 import sys
 import tempfile
 import threading
-from collections import defaultdict
+import tokenize
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src" / "minidyn"
+FIGURES = Path(__file__).with_name("house_figures.json")
+DECIDING = ("identification", "recording.prepare")
+"""Packages whose constants are counted: what a fit gives is decided there."""
+NOT_DECIDING = ("size:", "rounding:", "formula:")
+"""First words of the reasons of other constants: sizes of pieces and buffers, tolerances of
+rounding, coefficients and tables of a formula."""
 
 STAGES = (
     "errors",
@@ -113,13 +131,93 @@ def _module(name: str, path: Path, known: set[str]) -> Module:
     return Module(name, path, frozenset(top & known) - {name}, frozenset(late & known) - {name})
 
 
-def single_importers(found: dict[str, Module]) -> dict[str, str]:
-    """Return the modules that exactly one other module imports, and which one."""
-    importers: dict[str, set[str]] = defaultdict(set)
-    for module in found.values():
-        for other in module.top | module.late:
-            importers[other].add(module.name)
-    return {name: next(iter(by)) for name, by in importers.items() if len(by) == 1}
+@dataclass(frozen=True)
+class Constant:
+    """A numeric constant at module level.
+
+    Attributes:
+        name: With its module.
+        reason: The line that explains it; "" where there is none.
+    """
+
+    name: str
+    reason: str
+
+    @property
+    def is_deciding(self) -> bool:
+        """Whether it decides something about a fit, a grid, a verdict or a notice."""
+        return not self.reason.lower().startswith(NOT_DECIDING)
+
+
+def nodes(text: str) -> int:
+    """Return the statements and expressions of a source, docstrings apart."""
+    tree = ast.parse(text)
+    every = list(ast.walk(tree))
+    documented = [
+        node
+        for node in every
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and ast.get_docstring(node, clean=False) is not None
+    ]
+    return sum(isinstance(node, ast.stmt | ast.expr) for node in every) - 2 * len(documented)
+
+
+def constants(module: str, text: str) -> Iterator[Constant]:
+    """Yield the numeric constants at the level of a module with their reasons."""
+    comments = {
+        token.start[0]: token.string.lstrip("#: ")
+        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        if token.type == tokenize.COMMENT
+    }
+    lines, body = text.splitlines(), ast.parse(text).body
+    for statement, below in zip(body, [*body[1:], None]):
+        if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is None:
+            continue
+        if not any(map(_is_number, ast.walk(statement.value))):
+            continue
+        above, last = statement.lineno - 1, statement.end_lineno or statement.lineno
+        while above and lines[above - 1].startswith("#"):
+            above -= 1
+        reasons = [comments[line] for line in range(above + 1, last + 1) if line in comments]
+        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+            reasons.insert(0, str(below.value.value))
+        targets = [statement.target] if isinstance(statement, ast.AnnAssign) else statement.targets
+        name = f"{module}.{ast.unparse(targets[0])}"
+        yield Constant(name, reasons[0] if reasons else "")
+
+
+def _is_number(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
+
+
+def counted() -> tuple[dict[str, int], list[Constant]]:
+    """Return the figures that may only fall, and the constants of DECIDING."""
+    sizes, found = {"src": 0, "folders": 0}, list[Constant]()
+    for name, module in modules().items():
+        text = module.path.read_text(encoding="utf-8")
+        sizes["src"] += nodes(text)
+        if f"{name}.".startswith(tuple(f"{package}." for package in DECIDING)):
+            sizes["folders"] += nodes(text)
+            found += constants(name, text)
+    deciding = [constant for constant in found if constant.is_deciding]
+    folders = " and ".join(DECIDING)
+    figures = {
+        "nodes of src": sizes["src"],
+        f"nodes of {folders}": sizes["folders"],
+        f"numeric constants of {folders}": len(found),
+        "of these, deciding": len(deciding),
+        "of these, without a reason": sum(not constant.reason for constant in deciding),
+    }
+    return figures, found
+
+
+def raised(figures: dict[str, int], limits: dict[str, int]) -> list[str]:
+    """Return the figures above their limits, in words."""
+    return [
+        f"{name}: {value}, at most {limits[name]} in {FIGURES.name}"
+        for name, value in figures.items()
+        if value > limits[name]
+    ]
 
 
 def cycles(found: dict[str, Module]) -> list[tuple[str, ...]]:
@@ -256,17 +354,22 @@ def main() -> None:
         "--walk", action="store_true", help="also run the main walk and count what it touches"
     )
     parser.add_argument("--list", action="store_true", help="name the files behind the figures")
+    parser.add_argument("--ratchet", action="store_true", help="fail where a figure rose")
+    parser.add_argument("--lower", action="store_true", help="lower the limits of --ratchet")
     options = parser.parse_args()
+    figures, numbers = counted()
+    limits = json.loads(FIGURES.read_text(encoding="utf-8"))
+    if options.lower:
+        limits = {name: min(value, limits.get(name, value)) for name, value in figures.items()}
+        FIGURES.write_text(json.dumps(limits, indent=2) + "\n", encoding="utf-8")
+    if options.ratchet:
+        sys.exit("\n".join(raised(figures, limits)) or None)
     found = modules()
-    single = single_importers(found)
-    longest = max(found.values(), key=lambda module: module.lines)
     circles = cycles(found)
     rows: list[tuple[str, object]] = [
         ("files", len(found)),
         ("lines", sum(module.lines for module in found.values())),
-        ("longest file", f"{longest.lines} ({longest.name})"),
-        ("modules in the root (goal: at most 8)", len(list(SOURCE.glob("*.py")))),
-        ("files with one importer", len(single)),
+        *figures.items(),
         ("groups of files that import each other (goal: 0)", len(circles)),
         ("imports against the order (goal: 0)", len(against_the_order(found))),
     ]
@@ -279,10 +382,11 @@ def main() -> None:
             ("files identify touches", len(steps["identify"].files)),
         ]
     for name, value in rows:
-        print(f"{name:55s} {value}")
+        print(f"{name:62s} {value}")
     if options.list:
-        for name, by in sorted(single.items()):
-            print(f"one importer  {name} <- {by}")
+        for constant in numbers:
+            kind = "decides" if constant.is_deciding else "other"
+            print(f"{kind:13s} {constant.name}  {constant.reason.splitlines()[:1]}")
         for group in circles:
             print("circle        " + ", ".join(group))
         for line in against_the_order(found):

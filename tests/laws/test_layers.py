@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import json
 import sys
 from pathlib import Path
 
@@ -55,3 +56,43 @@ def test_what_scripts_import_is_there() -> None:
                     if not hasattr(module, name.name)
                 ]
     assert not missing
+
+
+CONSTANTS = '''"""A module."""
+
+READ = 1 << 11  # size: rows read at once
+MIN_GAIN: float = 0.01
+"""Of the log density: less is chance."""
+# rounding: of a unit vector
+# that was computed twice
+EPS = 1e-9
+_TABLE = (
+    1.0,
+    2.0,
+)  # formula: of Simpson's rule
+LEVELS = (0.1, 0.5)
+NAME, FLAG = "1", True
+
+def area(side: float = 2.0) -> float:
+    """Return an area."""
+    return side**2
+'''
+
+
+def test_constants_are_counted_with_their_reasons() -> None:
+    found = {constant.name: constant for constant in house.constants("a", CONSTANTS)}
+    assert list(found) == ["a.READ", "a.MIN_GAIN", "a.EPS", "a._TABLE", "a.LEVELS"]
+    deciding = {name: constant.reason for name, constant in found.items() if constant.is_deciding}
+    assert deciding == {"a.MIN_GAIN": "Of the log density: less is chance.", "a.LEVELS": ""}
+
+
+def test_size_depends_neither_on_layout_nor_on_docstrings() -> None:
+    assert house.nodes("x = 1 + 2") == house.nodes('"""Doc."""\n\nx = (\n    1\n    + 2\n)') == 5
+    assert house.nodes(CONSTANTS) == house.nodes(ast.unparse(ast.parse(CONSTANTS)))
+
+
+def test_figures_may_only_fall() -> None:
+    assert house.raised({"nodes": 9, "constants": 3}, {"nodes": 10, "constants": 3}) == []
+    assert len(house.raised({"nodes": 11, "constants": 3}, {"nodes": 10, "constants": 3})) == 1
+    figures, _ = house.counted()
+    assert set(figures) == set(json.loads(house.FIGURES.read_text(encoding="utf-8")))

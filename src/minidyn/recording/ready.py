@@ -239,7 +239,7 @@ def ready(
     in_memory: bool = ...,
     **needs: Unpack[_Needs],
 ) -> AnyRecording: ...
-def ready(
+def ready(  # noqa: PLR0913 - what a computation needs, each by its name
     robot: Robot,
     recording: AnyRecording,
     *,

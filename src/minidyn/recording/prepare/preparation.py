@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, TypedDict
 
@@ -53,34 +54,36 @@ class Preparation:
     """Seconds that torques are late against positions: they are moved back; negative: early."""
 
     def __post_init__(self) -> None:
-        for name in ("cutoff", "period", "rate", "resample"):
-            value = getattr(self, name)
-            if value is not None and not (_is_number(value) and 0 < value < math.inf):
-                raise ShapeError(f"{name}: expected a number above 0, got {value!r}")
+        if self.outliers is None or self.outliers is True:
+            object.__setattr__(self, "outliers", Preparation.outliers)
         for name in ("cutoff", "period", "rate", "resample", "delay", "outliers"):
             if type(value := getattr(self, name)) is int:
                 object.__setattr__(self, name, float(value))
-        if self.decimate is not None and (not isinstance(self.decimate, int) or self.decimate < 1):
-            raise ShapeError(f"decimate: expected a whole number from 1, got {self.decimate!r}")
-        if not isinstance(self.order, int) or not 1 <= self.order <= 10:
-            raise ShapeError(f"order: expected 1 to 10, got {self.order!r}")
-        if self.delay is not None and not (_is_number(self.delay) and math.isfinite(self.delay)):
-            raise ShapeError(f"delay: expected a number of seconds, got {self.delay!r}")
+        for name in ("cutoff", "period", "rate", "resample"):
+            self._require(name, float, lambda value: 0 < value < math.inf, "a number above 0")
+        self._require("decimate", int, lambda value: value >= 1, "a whole number from 1")
+        self._require("order", int, lambda value: 1 <= value <= 10, "1 to 10")
+        self._require("delay", float, math.isfinite, "a number of seconds")
+        if self.outliers is not False:
+            what = "a number of standard deviations or False"
+            self._require("outliers", float, lambda value: value >= 0, what)
         for name in ("differentiate", "trim"):
             require_flag(name, getattr(self, name))
-        if self.outliers is None or self.outliers is True:
-            object.__setattr__(self, "outliers", Preparation.outliers)
-        elif self.outliers is not False and not (_is_number(self.outliers) and self.outliers >= 0):
-            raise ShapeError(
-                f"outliers: expected a number of standard deviations or False, "
-                f"got {self.outliers!r}"
-            )
         if self.time not in TIMES:
             raise UnknownName("time", self.time, TIMES)
         if self.rate is not None and self.time == "stamps":
             raise WrongArgument(
                 "rate=... says that samples are even, time='stamps' that they are not: give one"
             )
+
+    def _require(
+        self, name: str, kind: type, is_right: Callable[[Any], bool], expected: str
+    ) -> None:
+        value = getattr(self, name)
+        if value is None and getattr(Preparation, name) is None:
+            return
+        if not (isinstance(value, kind) and is_right(value)):
+            raise ShapeError(f"{name}: expected {expected}, got {value!r}")
 
     @property
     def preparation(self) -> dict[str, Any]:
@@ -90,10 +93,6 @@ class Preparation:
             for one in fields(Preparation)
             if (value := getattr(self, one.name)) != one.default
         }
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float)
 
 
 def require_flag(name: str, value: object) -> None:
