@@ -21,15 +21,13 @@ from minidyn.display import DisplayTable
 from minidyn.errors import MinidynError
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.identification.consistency.prior import prior_parameters
-from minidyn.identification.diagnose.delay import delay_notices
+from minidyn.identification.diagnose.diagnose import diagnose
 from minidyn.identification.diagnose.excitation import (
     MOTION,
     WEAK,
-    excitation_notices,
     relative_deviations,
     with_shown_condition,
 )
-from minidyn.identification.diagnose.joint_scales import joint_scale_notices
 from minidyn.identification.diagnose.log_facts import (
     HEADINGS,
     JointFacts,
@@ -38,7 +36,7 @@ from minidyn.identification.diagnose.log_facts import (
     log_facts,
     shown_word,
 )
-from minidyn.identification.diagnose.plausible import meaningless, scale_notices, torque_scales
+from minidyn.identification.diagnose.plausible import meaningless, torque_scales
 from minidyn.identification.estimate import Estimate, load_estimate
 from minidyn.identification.estimators.method import Options, Solution
 from minidyn.identification.estimators.methods import METHODS
@@ -390,12 +388,10 @@ def _first_fit(robot: Robot, raw: AnyRecording) -> _FirstFit:
     found = choice.with_width_uncertainty(found, data.info.get("cutoff"), False)
     fitted = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot))
     notices = [one for one in notices if one not in raw.notices]
-    notices += [*choice.notices, *found.notices, *delay_notices(fitted, choice.base, data, found)]
-    told = excitation_notices(fitted, choice.base, found, data)
-    notices += [one for one in told if one.code != WEAK.code]  # `excitation` says it
     known = prior_parameters(choice.robot, None, (robot, model))
-    notices += scale_notices(choice.robot, data, known)
-    notices += joint_scale_notices(fitted, choice.base, data, found)
+    diagnoses = diagnose(fitted, choice.base, found, data, known)
+    notices += [*choice.notices, *found.notices]
+    notices += [one for one in diagnoses if one.code != WEAK.code]  # `excitation` says it
     scales = [
         scale.factor if scale.known else math.nan
         for scale in torque_scales(choice.robot, data, known)

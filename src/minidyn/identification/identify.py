@@ -27,19 +27,9 @@ from minidyn.identification.consistency.prior import (
     knows_a_body,
     prior_parameters,
 )
-from minidyn.identification.diagnose.delay import delay_notices
-from minidyn.identification.diagnose.excitation import (
-    excitation_notices,
-    with_shown_condition,
-)
-from minidyn.identification.diagnose.joint_scales import joint_scale_notices
-from minidyn.identification.diagnose.plausible import (
-    CAUSE,
-    has_enough,
-    mass_notices,
-    require_meaning,
-    scale_notices,
-)
+from minidyn.identification.diagnose.diagnose import diagnose
+from minidyn.identification.diagnose.excitation import with_shown_condition
+from minidyn.identification.diagnose.plausible import has_enough, require_meaning
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.least_squares import foretold
 from minidyn.identification.estimators.method import Method, Options, Solution
@@ -53,7 +43,7 @@ from minidyn.identification.friction.choose import (
     starting_model,
 )
 from minidyn.identification.friction.loads import Step, instead_of_load, settle
-from minidyn.identification.friction.per_log import LogsSolution, differing, solve_per_log
+from minidyn.identification.friction.per_log import LogsSolution, solve_per_log
 from minidyn.identification.known_torque import KnownTorqueLike, without_known
 from minidyn.identification.rows.base_rows import Progress, Samples, fitted_base, observing
 from minidyn.identification.settings import Settings, SettingsOptions, settings_of
@@ -224,10 +214,7 @@ def identify(
         choice = choose_friction(model, start, data, friction, load=load, **wish)
         settled = choice.fit(lambda loaded: estimated(loaded, choice, data))
         found = widened(choice, settled.made)
-        # loads that friction grows with are those of the fit
-        fitted = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot))
-        late = delay_notices(fitted, choice.base, choice.ready(fitted, data), found)
-        return _Fit(choice, found, late, settled.doubts)
+        return _Fit(choice, found, settled.doubts)
 
     def widened(choice: FrictionChoice, found: Solution) -> Solution:
         return choice.with_width_uncertainty(
@@ -298,19 +285,17 @@ def identify(
     fitted = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot))
     shown = choice.ready(fitted, data)
     notices += [*more, *about_robot_file(robot.notices), *choice.notices, *doubts, *found.notices]
-    notices += [*fit.late, *excitation_notices(fitted, choice.base, found, shown)]
-    notices += differing(fitted, choice.base, shown, found) if len(data.starts) > 1 else []
+    notices += bounds
+    known = prior_parameters(choice.robot, prior, (robot, model))
+    notices += diagnose(
+        fitted, choice.base, found, shown, known, parameters if consistent else None
+    )
     record: dict[str, Any] = {"method": method, "samples": len(data)}
     if preparation := without_sketch(data.info):
         record["preparation"] = preparation  # validation prepares raw recordings alike
     record |= {} if (sketch := sketch_of(data)) is None else {SKETCH: sketch.to_json()}
     record |= {**choice.record, **found.record, **weight}
-    known = prior_parameters(choice.robot, prior, (robot, model))
-    notices += [*scale_notices(choice.robot, data, known), *bounds]
-    notices += joint_scale_notices(fitted, choice.base, shown, found)
     record |= found.record_of(beta, consistent) if isinstance(found, LogsSolution) else {}
-    if consistent and not any(notice.code == CAUSE.code for notice in notices):
-        notices += mass_notices(choice.robot, data, known, parameters)
     sigma = found.sigma if found.left is None else np.maximum(found.sigma, found.left(beta))
     low, choice = choice.robot.with_parameters(parameters), seen(choice, 0.0)
     whole = replace(
@@ -331,7 +316,6 @@ class _Fit(NamedTuple):
 
     choice: FrictionChoice
     found: Solution
-    late: list[Notice]  # of a delay between torques and positions
     doubts: tuple[Notice, ...]  # whether loads that friction grows with have settled
 
 

@@ -419,6 +419,18 @@ def _sampled(recording: AnyRecording) -> Recording:
     return recording.spread(count, _PIECE).thinned(1, size=_PIECE)
 
 
+def file_notices(
+    robot: Robot, recording: AnyRecording, known: Array | None, model: Array | None
+) -> list[Notice]:
+    """Return what differs between a log, a consistent model of it (p,), where there is one, and
+    known parameters of the robot (p,).
+    """
+    found = scale_notices(robot, recording, known)
+    if model is None or any(notice.code == CAUSE.code for notice in found):
+        return found
+    return [*found, *mass_notices(robot, recording, known, model)]
+
+
 def scale_notices(robot: Robot, recording: AnyRecording, known: Array | None) -> list[Notice]:
     """Return a notice for each joint whose torques are not those of prior parameters, as for
     `torque_scales`, or one that names the cause where a scale of torques is not the reason.
