@@ -90,6 +90,23 @@ def test_a_motor_bench_is_identified(axis: str, centre: str, tmp_path: Path) -> 
         assert md.validate(estimate, log_of(true, 2, 2000)).relative_error < 0.05
 
 
+def test_a_mass_that_no_torque_shows_is_not_judged(tmp_path: Path) -> None:
+    """A vertical axis shows one inertia, here 2.5 times the file's: nothing is known of masses."""
+    (tmp_path / "bench.urdf").write_text(BENCH.format(axis="0 0 1", centre="0.05 0 0.01"))
+    file = md.load(tmp_path / "bench.urdf")
+    true = file.with_drives(True, ("viscous", "coulomb"))
+    true = true.with_parameters(
+        [
+            {"Ia1": 0.03}.get(name, value)
+            for name, value in zip(true.parameter_names, np.nan_to_num(true.parameters, nan=0.3))
+        ]
+    )
+    for rotor in (True, False):
+        estimate = md.identify(file, log_of(true, 1, 4000), rotor_inertia=rotor)
+        assert "signals.mass" not in {notice.code for notice in estimate.notices}
+        assert estimate.verdict(md.validate(estimate, log_of(true, 2, 2000))).ok
+
+
 def test_a_log_too_short_to_judge_a_prior_by_is_fitted() -> None:
     """No block of time is left to hold out: the prior's weight is what its errors suggest."""
     robot = chain(np.random.default_rng(60), 1, AXES[0])

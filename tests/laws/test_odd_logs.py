@@ -138,6 +138,33 @@ def test_times_that_no_clock_has_are_refused(value: float, tmp_path: Path) -> No
     assert len(md.read_recording(path, TWO, rate=200.0)) == len(T)
 
 
+@pytest.mark.parametrize("factor", [1e-300, 1e-308, 1e-12])
+def test_rates_that_no_logger_has_are_refused(factor: float) -> None:
+    """A unit of time that is wrong by many orders, down to rates that are infinite."""
+    robot = TWO.with_parameters(np.nan_to_num(TWO.parameters, nan=0.3))
+    t = np.arange(260) / 200
+    q, dq, ddq = md.trajectory.fourier(robot, seed=1)(t)
+    log = md.Recording(t * factor, q, md.inverse_dynamics(robot, q, dq, ddq))
+    for step in (md.identify, md.prepare):
+        with pytest.raises(DescriptionError, match=r"samples a second.*--time-unit"):
+            step(robot, log)
+    checked = md.check(robot, log)
+    assert not checked.ok
+    assert any("samples a second" in str(notice) for notice in checked.notices)
+
+
+@pytest.mark.parametrize("ending", ["csv", "npz"])
+def test_a_column_of_positions_near_the_largest_number(ending: str, tmp_path: Path) -> None:
+    """Joints of one turn are moved into their limits; sums of such values overflow."""
+    robot = md.load("ur10e")
+    q = np.sin(np.outer(T, 1.0 + np.arange(6)))
+    q[100:102, 1] = 1e308, -1e308
+    log = md.Recording(T, q, np.cos(q), joint_names=robot.joint_names)
+    log.save(tmp_path / f"log.{ending}")
+    read = md.read_recording(tmp_path / f"log.{ending}", robot)
+    assert len(read) == len(T)
+
+
 @pytest.mark.parametrize("method", ["wls", "iv"])
 def test_samples_after_a_clock_has_stopped_are_left_out(method: str) -> None:
     robot = TWO.with_parameters(np.nan_to_num(TWO.parameters, nan=0.3))

@@ -46,8 +46,11 @@ if TYPE_CHECKING:
 SIGNALS = ("q", "dq", "ddq", "tau")
 """What is measured of each joint: position, speed, acceleration, torque."""
 
-LARGEST = {"t": 1e12, "q": 1e9, "dq": 1e12, "ddq": 1e15, "tau": 1e12}
-"""Values beyond these, in SI units, are of no robot: a broken message, a file read wrongly."""
+LARGEST = {"t": 1e12, "q": 1e9, "dq": 1e12, "ddq": 1e15, "tau": 1e12, "rate": 1e9}
+"""Values beyond these, in SI units, are of no robot: a broken message, a file read wrongly.
+
+`rate` is in samples per second.
+"""
 
 KNOWN_TORQUE, COMMAND = "known_torque", "q_d"
 """Names of telemetry: torques known before a fit, N m or N at the joint.

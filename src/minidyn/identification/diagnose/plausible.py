@@ -594,7 +594,9 @@ def mass_notices(
     links = robot.layout.links
     mass = float(sum(parameters[part.start + _M] for part in links))
     heaviest = HEAVIEST * units_of(robot).length ** 3 * len(links)
-    if mass > heaviest:
+    q = signals_of(_sampled(recording), "q")[0]
+    acts = _masses_act(robot, q)
+    if acts and mass > heaviest:
         text = (
             f"the model weighs {mass:.3g} kg, and a robot of its size less than {heaviest:.3g} kg"
         )
@@ -604,7 +606,6 @@ def mass_notices(
     prior_mass = float(sum(known[part.start + _M] for part in links))
     if not prior_mass > 0:
         return []
-    q = signals_of(_sampled(recording), "q")[0]
     prior, model = (gravity_of_links(robot, q, values) for values in (known, parameters))
     sizes = np.sqrt(np.mean(prior**2, axis=0))
     heavy = sizes > 0.1 * sizes.max(
@@ -615,7 +616,7 @@ def mass_notices(
         if sizes.any()
         else 1.0
     )
-    ratio = mass / prior_mass
+    ratio = mass / prior_mass if acts else 1.0
     # no torque shows a robot's whole mass: where gravity moments agree, another mass is the prior's
     # doing
     off = _off(moment, MASS_FACTOR) or (_off(ratio, MASS_FACTOR) and _off(moment, FACTOR))
@@ -636,6 +637,14 @@ def mass_notices(
     return [
         MASS(text, mass=mass, prior_mass=prior_mass, factor=ratio, gravity=moment, inertia=inertia)
     ]
+
+
+def _masses_act(robot: Robot, q: Array) -> bool:
+    """Say whether any link's mass acts on a torque: not where the only axis is vertical."""
+    masses = np.zeros(len(robot.parameters))
+    masses[[part.start + _M for part in robot.layout.links]] = 1.0
+    weights, inertias = gravity_of_links(robot, q, masses), inertias_of_links(robot, q, masses)
+    return bool(np.any(weights) or np.any(inertias))
 
 
 def _something_moves(robot: Robot, recording: AnyRecording) -> bool:

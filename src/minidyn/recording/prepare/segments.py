@@ -30,7 +30,7 @@ from minidyn.recording.prepare.signals import (
     spikes,
 )
 from minidyn.recording.prepare.times import UNWRAPPED, even_times, spread, timed, unwrapped
-from minidyn.recording.recording import SIGNALS, Recording, each_array
+from minidyn.recording.recording import LARGEST, SIGNALS, Recording, each_array
 
 _LOST = "Samples were lost while recording; check the logger if there are many."
 GAPS = info("prepare.gaps", "The recording was cut where its times have gaps.", _LOST)
@@ -192,8 +192,13 @@ def _segment(run: Recording, rate: float) -> Segment:
 def _bridged(run: Recording, rate: float, notices: list[Notice]) -> list[Segment]:
     """Return the stretches between long holes of values that are no numbers.
 
-    Short holes are filled by lines.
+    Short holes are filled by lines. A rate that no logger has is refused.
     """
+    if not rate <= LARGEST["rate"]:
+        raise DescriptionError(
+            f"t: {rate:.3g} samples a second, more than any logger takes; correct the times or "
+            "their unit (time_unit=, --time-unit), or give rate=HZ (--rate)"
+        )
     looked = (
         np.isfinite(values.sum()) or np.isfinite(values).all(axis=1)
         for values in _measured(run).values()

@@ -31,7 +31,7 @@ from minidyn.errors import DescriptionError
 from minidyn.notices import Notice, info
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.prepare.signals import FitCutoff
-from minidyn.recording.recording import Recording, each_array
+from minidyn.recording.recording import LARGEST, Recording, each_array
 
 HELD_OUT = info(
     "prepare.held_left_out",
@@ -466,7 +466,7 @@ def _turns_within(q: Array, lower: float, upper: float) -> int:
 
     The fewest that do it.
     """
-    q = q[np.isfinite(q)]
+    q = q[np.abs(q) <= LARGEST["q"]]
     if not len(q) or not lower < upper:  # unknown limits are NaN
         return 0
     low, high = float(q.min()), float(q.max())
@@ -482,12 +482,13 @@ def _turns_within(q: Array, lower: float, upper: float) -> int:
 def unwrapped(q: Array) -> tuple[Array, list[int]]:
     """Return positions (N, n) of one run without jumps of 2π, and the joints that had some."""
     turned: list[int] = []
-    steps = np.diff(q, axis=0)
+    with np.errstate(over="ignore"):
+        steps = np.diff(q, axis=0)
     if len(steps) and -math.pi <= steps.min() and steps.max() <= math.pi:  # nearly always
         return q, turned
     far = np.any(np.abs(steps) > math.pi, axis=0)
     for joint in np.flatnonzero(far):
-        good = np.isfinite(q[:, joint])
+        good = np.abs(q[:, joint]) <= LARGEST["q"]
         steps = np.diff(q[good, joint])
         jumps = _jumps(steps)
         if jumps.any():

@@ -278,14 +278,14 @@ def _noisy_accelerations(recording: Recording, name: str) -> list[Notice]:
 
 def _still(recording: Recording, name: str) -> list[Notice]:
     q = recording.q
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         moves = np.nanmax(q, axis=0, initial=-np.inf) > np.nanmin(q, axis=0, initial=np.inf)
+        steps = np.diff(q, axis=0)
     found = []
     still = [joint for joint, moving in zip(recording.joint_names, moves) if not moving]
     if still:
         what = f"never moving: {', '.join(still)}" if moves.any() else "no joint moves"
         found.append(STILL(f"{name}: {what}", file=name, joints=still))
-    steps = np.diff(q, axis=0)
     busy = np.flatnonzero(np.abs(steps).max(axis=1) > 0)
     if len(busy) > 20:
         held = np.all(steps[busy[0] : busy[-1]] == 0, axis=1).mean()
