@@ -257,6 +257,17 @@ def test_one_robot_is_no_fleet() -> None:
         md.identify_fleet(type_of(TWO), {"arm0": logs()[0]})
 
 
+def test_a_check_that_failed_stops_a_fleet_unless_forced() -> None:
+    """The error names `force`, which a fleet takes as `md.identify` does."""
+    far = {f"r{k}": md.Recording(log.t, 60 * log.q, log.tau) for k, log in enumerate(few())}
+    options = {"friction": ("viscous", "coulomb"), "consistent": False}
+    with pytest.raises(md.MinidynError, match=r"robot 'r0': .*meaningless.*force=True"):
+        md.identify_fleet(type_of(TWO), far, **options)
+    fleet = md.identify_fleet(type_of(TWO), far, force=True, **options)
+    assert len(fleet.robots) == 4
+    assert any(notice.code == "check.beyond_limits" for notice in fleet.notices)
+
+
 def test_times_of_raw_logs_are_taken_as_asked() -> None:
     log = logs()[0]
     jitter = 0.1 * np.median(np.diff(log.t)) * np.random.default_rng(0).uniform(-1, 1, len(log))

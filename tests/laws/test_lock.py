@@ -105,6 +105,15 @@ def test_zero_the_middle_of_limits_and_patterns() -> None:
     assert arm.locked({}) is arm
 
 
+def test_a_position_beyond_the_limits_is_a_warning() -> None:
+    """As 90 where 90 degrees are meant."""
+    arm = md.load("ur10e", lock={"wrist_3_joint": 90, "wrist_2_joint": 1.5})
+    [notice] = [one for one in arm.notices if one.level == "warning"]
+    assert notice.code == "robot.locked_beyond_limits"
+    assert notice.data == {"joint": "wrist_3_joint", "position": 90.0}
+    assert "deg" in notice.advice
+
+
 def test_what_cannot_be_locked_is_named() -> None:
     arm = md.load("ur10e")
     with pytest.raises(UnknownName, match="did you mean 'elbow_joint'"):

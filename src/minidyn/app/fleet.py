@@ -82,6 +82,7 @@ def identify_fleet(
     on_error: str = "stop",
     keep: str | os.PathLike[str] | None = None,
     times: str | None = None,
+    force: bool = False,
     **options: Any,
 ) -> Fleet:
     """Identify robots of one type.
@@ -107,6 +108,7 @@ def identify_fleet(
             was killed, does not read them again. Files there are named by a hash of settings and of
             names, contents and times of logs.
         times: The option `time` of `settings`; among options of reading, `time` is a column.
+        force: As for :func:`minidyn.identify`.
         **options: Single options of :class:`minidyn.Settings`, which count before `settings`, and
             options of :func:`minidyn.read_recording` for paths.
 
@@ -166,9 +168,9 @@ def identify_fleet(
         choice, sample = chosen_friction(kind, several, settings, on_error, reading, preparation)
         members, lost = list[Member](), list[Notice]()
         given = (Given(name, value) for name, value in names.items())
-        for found in members_of(
-            choice.robot, choice.base, given, executor, on_error, reading, keep, preparation
-        ):
+        fit = choice.robot, choice.base
+        how = on_error, reading, keep, preparation, force
+        for found in members_of(*fit, given, executor, *how):
             if isinstance(found, Member):
                 members.append(found)
             else:
@@ -201,7 +203,13 @@ def identify_fleet(
     )
     spread = dict(zip(_own_names(made.fit), np.append(made.fit.spread, made.fit.gains).tolist()))
     gone = [notice for one in members for notice in one.left_out]
-    notices = [*lost, *gone, *told, *_notices(made, robots, level), *model.notices]
+    forced = [
+        replace(notice, text=f"robot {one.name!r}: {notice.text}")
+        for one in members
+        for notice in one.notices
+        if notice.level == "error"
+    ]
+    notices = [*lost, *gone, *forced, *told, *_notices(made, robots, level), *model.notices]
     why = {str(notice.data["robot"]): notice.text for notice in lost}
     return Fleet(model, robots, tuple(deviations), level, spread, why, tuple(notices))
 

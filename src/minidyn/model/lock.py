@@ -43,6 +43,12 @@ NOT_LOGGED = warning(
     "minidyn identify as --lock NAME=VALUE. Where they moved, log them.",
 )
 
+BEYOND = warning(
+    "robot.locked_beyond_limits",
+    "A joint is locked at a position that is beyond its limits.",
+    "Check the position and its unit: --lock NAME=90deg.",
+)
+
 
 def default_position(joint: Joint) -> float:
     """Return where a joint is locked if nobody says: 0, or the middle of limits without 0."""
@@ -133,7 +139,16 @@ def with_locked(robot: Robot, positions: Mapping[str, float], notice: Notice) ->
     """Return the robot with independent joints at given positions, and the notice that says so."""
     if not positions:
         return robot
-    return _Lock(robot, dict(positions)).robot(notice)
+    made = _Lock(robot, dict(positions)).robot(notice)
+    notices = [*made.notices]
+    for name, value in positions.items():
+        joint = robot.joints[robot.joint_index(name)]
+        low, high = joint.limits.lower, joint.limits.upper
+        if value < low or value > high:
+            range_text = f"{low:.4g} to {high:.4g} {'rad' if joint.turns else 'm'}"
+            text = f"joint {name!r} is locked at {value:.6g}, beyond its limits {range_text}"
+            notices.append(BEYOND(text, joint=name, position=value))
+    return replace(made, notices=tuple(notices))
 
 
 @dataclass(frozen=True)

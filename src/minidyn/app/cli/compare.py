@@ -294,7 +294,9 @@ _GAINS = "identification.gains.drive_gains:identify_drive_gains"
     type=click.Path(),
     help="Mapping file (.toml) to write: --mapping makes torques with it.",
 )
-@click.option("--force", is_flag=True, help="Write the mapping although gains are open.")
+@click.option(
+    "--force", "--anyway", is_flag=True, help="Write the mapping although gains are open."
+)
 @options.log_options
 @options.json_option
 def gains(

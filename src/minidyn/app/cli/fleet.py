@@ -48,6 +48,13 @@ _FLEET = "app.fleet:identify_fleet"
     "what is known of each robot: the same call, after it was killed, does not read its logs "
     "again.",
 )
+@options.option_of(
+    _FLEET,
+    "--force",
+    "--anyway",
+    is_flag=True,
+    help="Fit although a quick check of a log finds that meaningless. Old name: --anyway.",
+)
 @options.settings_options
 @options.time_option
 @options.read_options

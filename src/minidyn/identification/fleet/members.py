@@ -142,16 +142,17 @@ def members_of(
     reading: Mapping[str, Any] = MappingProxyType({}),
     keep: str | os.PathLike[str] | None = None,
     preparation: Mapping[str, Any] | None = None,
+    force: bool = False,
 ) -> Iterator[Member | Notice]:
     """Yield what is known of each robot, in order.
 
     Of one that fails a notice, where that is skipped.
     """
-    asked = {**reading, "preparation": dict(preparation)} if preparation else reading
+    asked = {**reading, "preparation": dict(preparation)} if preparation else dict(reading)
+    asked |= {"force": True} if force else {}
     store = None if keep is None else _Store.of(robot, base, asked, keep)
-    task = partial(
-        _member, robot, base, dict(reading), store, on_error=on_error, preparation=preparation
-    )
+    how: dict[str, Any] = {"on_error": on_error, "preparation": preparation, "force": force}
+    task = partial(_member, robot, base, dict(reading), store, **how)
     if executor is None:
         for one in given:
             yield _kept(one.name, on_error, partial(task, one, 0, None))
@@ -193,13 +194,14 @@ def _member(
     *,
     on_error: str,
     preparation: Mapping[str, Any] | None = None,
+    force: bool = False,
 ) -> Member:
     """Open the logs of one robot and reduce them; this runs where they are read."""
     place = None if store is None else store.place(given)
     found = None if place is None else _loaded(place, given.name)
     if found is None:
         logs = open_logs(given.name, given.value, robot, on_error, **reading)
-        found = reduced(robot, base, logs, on_error, preparation)
+        found = reduced(robot, base, logs, on_error, preparation, force)
         if place is not None and not found.left_out:  # another call may ask to stop there
             _save(found, place)
     return found
@@ -284,10 +286,12 @@ def reduced(
     logs: Logs,
     on_error: str = "stop",
     preparation: Mapping[str, Any] | None = None,
+    force: bool = False,
 ) -> Member:
     """Return what one robot says.
 
-    With on_error "skip" a day that cannot be read is left out, if there are others.
+    With on_error "skip" a day that cannot be read is left out, if there are others. With `force`
+    logs are fitted from which no meaningful model can be.
     """
     notices, dates, memory, covariances = (
         dict.fromkeys(logs.notices),
@@ -299,7 +303,7 @@ def reduced(
     with single_thread():
         for date, log in logs.dated:
             try:
-                told = require_meaning(robot, log, False)
+                told = require_meaning(robot, log, force)
                 whose = f"the recording of robot {logs.name!r}"
                 data = ready(
                     robot, log, purpose="identification", preparation=preparation, name=whose
