@@ -168,9 +168,9 @@ def identify_fleet(
         choice, sample = chosen_friction(kind, several, settings, on_error, reading, preparation)
         members, lost = list[Member](), list[Notice]()
         given = (Given(name, value) for name, value in names.items())
-        fit = choice.robot, choice.base
-        how = on_error, reading, keep, preparation, force
-        for found in members_of(*fit, given, executor, *how):
+        for found in members_of(
+            choice.robot, choice.base, given, executor, on_error, reading, keep, preparation, force
+        ):
             if isinstance(found, Member):
                 members.append(found)
             else:
