@@ -16,7 +16,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from minidyn.recording.prepare.signals import lowpass, power_spectrum
+from minidyn.recording.prepare.lowpass import lowpass
+from minidyn.recording.prepare.spectra import power_spectrum
 
 RATE, JOINTS, CUTOFF, ORDER = 1000.0, 7, 20.0, 4
 REPEATS = 5

@@ -21,7 +21,7 @@ from minidyn.dynamics.sources import source_name
 from minidyn.errors import DescriptionError, UnknownName, UnknownParameters, Unsupported
 from minidyn.identification.friction.choose import seen_through
 from minidyn.model.drives import BOUNDED, FRICTION, NON_NEGATIVE, RIPPLE, TERMS, Term
-from minidyn.recording.prepare.signals import lowpass
+from minidyn.recording.prepare.lowpass import lowpass
 
 PLAIN = ("viscous", "coulomb", "offset")
 EVERY = tuple(term for term in TERMS if not term.startswith(("ripple2", "ripple4")))

@@ -16,7 +16,7 @@ from minidyn.identification.rows.triangles import assemble
 from minidyn.identification.validate import validate
 from minidyn.model.drives import PLAIN
 from minidyn.notices import most_serious_first
-from minidyn.recording.prepare.signals import lowpass
+from minidyn.recording.prepare.lowpass import lowpass
 
 
 def truth(name: str, seed: int = 0) -> md.Robot:

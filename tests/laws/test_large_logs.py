@@ -21,8 +21,7 @@ from minidyn.identification.identify import ready_for
 from minidyn.recording.lazy import LazyRecording
 from minidyn.recording.prepare import spool
 from minidyn.recording.prepare.on_disk import prepare_on_disk
-from minidyn.recording.prepare.preparation import Preparation
-from minidyn.recording.prepare.segments import Processing
+from minidyn.recording.prepare.preparation import Preparation, Processing
 
 TERMS = ("viscous", "coulomb", "offset")
 
@@ -273,7 +272,7 @@ from pathlib import Path
 import minidyn as md
 from minidyn.recording.prepare.on_disk import prepare_on_disk
 from minidyn.recording.prepare.preparation import Preparation
-from minidyn.recording.prepare.segments import Processing
+from minidyn.recording.prepare.preparation import Processing
 from test_large_logs import arm
 robot = arm()
 lazy = md.read_recording(sys.argv[1], robot, lazy=True)

@@ -27,7 +27,7 @@ from minidyn.graph.targets.native.core import Plan
 from minidyn.graph.targets.native.host import Host
 from minidyn.graph.targets.native.kernel import NativeFunction, single_text
 from minidyn.graph.targets.native.reduce import Reduction
-from minidyn.recording.prepare.signals import _text, butterworth
+from minidyn.recording.prepare.lowpass import _text, butterworth
 
 LINUX, APPLE, ARM = (
     "x86_64-unknown-linux-gnu",

@@ -5,6 +5,7 @@ What was done is stated.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,15 +15,9 @@ import minidyn as md
 from minidyn import control
 from minidyn.errors import DescriptionError, ShapeError, Unsupported
 from minidyn.notices import Notice
-from minidyn.recording.prepare.signals import (
-    acceleration_noise,
-    derivatives,
-    lowpass,
-    moving_part,
-    noise_gain,
-    position_bands,
-    spikes,
-)
+from minidyn.recording.prepare.lowpass import lowpass
+from minidyn.recording.prepare.signals import derivatives, moving_part, noise_gain, spikes
+from minidyn.recording.prepare.spectra import acceleration_noise, position_bands
 from minidyn.recording.ready import ready
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -122,7 +117,6 @@ def test_bands_of_motion_and_noise() -> None:
 
     assert 4.9 < band(5.0).motion < 5.6
     assert 0.8e-2 < band(5.0, noise=1e-2).floor[0] < 1.2e-2
-    assert 5.0 < band(5.0, noise=1e-2).noise < 20.0
 
 
 @pytest.mark.parametrize(
@@ -149,8 +143,8 @@ def test_noise_of_accelerations_is_found(cutoff: float) -> None:
     """Against the noise that is known, filtered alike."""
     noise = 5e-4 * np.random.default_rng(0).normal(size=log(100).q.shape)
     made = md.prepare(ROBOT, log(100), cutoff=cutoff, trim=False, decimate=1)
-    silent = acceleration_noise(log(100).q, 100.0, cutoff)
-    found = acceleration_noise(log(100).q + noise, 100.0, cutoff)
+    silent = acceleration_noise(log(100).q, 100.0, cutoff, 2)
+    found = acceleration_noise(log(100).q + noise, 100.0, cutoff, 2)
     low = lowpass(noise, 100.0, cutoff)[100:-100]
     true = derivatives(low, 0.01)[1][8:-8].std(axis=0) / made.ddq[100:-100].std(axis=0)
     np.testing.assert_allclose(found, true, rtol=0.35)
@@ -353,18 +347,70 @@ def test_uneven_times() -> None:
     assert by_code(ready)["prepare.resampled"].data["rate"] == 100
 
 
+def with_speeds(raw: md.Recording, speeds: np.ndarray, noise: float = 0.0) -> md.Recording:
+    noisy = speeds + noise * np.random.default_rng(5).normal(size=raw.q.shape)
+    return replace(raw, dq=noisy)
+
+
 def test_measured_speeds() -> None:
     raw = log(200, noise=1e-3)
-    speeds = raw.telemetry["dq_true"] + 1e-4 * np.random.default_rng(5).normal(size=raw.q.shape)
-    with_speeds = md.Recording(
-        raw.t, raw.q, raw.tau, dq=speeds, joint_names=raw.joint_names, telemetry=raw.telemetry
-    )
-    differenced = errors(md.prepare(ROBOT, with_speeds))
-    measured = errors(md.prepare(ROBOT, with_speeds, differentiate=False))
+    logged = with_speeds(raw, raw.telemetry["dq_true"], 1e-4)
+    differenced = errors(md.prepare(ROBOT, logged, differentiate=True))
+    measured = errors(md.prepare(ROBOT, logged, differentiate=False))
     assert measured[0] < 0.5 * differenced[0]
     assert measured[1] < 0.5 * differenced[1]
+    assert errors(md.prepare(ROBOT, logged)) == measured
     with pytest.raises(md.MinidynError, match="uses measured speeds"):
         md.prepare(ROBOT, raw, differentiate=False)
+
+
+@pytest.mark.parametrize("rate", [50, 125, 500])
+@pytest.mark.parametrize(
+    ("noise", "resolution", "speed_noise", "scale", "samples_late", "is_used"),
+    [
+        (0.0, 0.0, 0.0, 1.0, 0, False),  # positions are as good
+        (2e-3, 0.0, 1e-3, 1.0, 0, True),
+        (0.0, 1e-2, 0.0, 1.0, 0, True),  # a coarse encoder
+        (2e-3, 0.0, 0.5, 1.0, 0, False),  # speeds are noisier
+        (2e-3, 0.0, 1e-3, 1.05, 0, False),  # of another scale
+        (2e-3, 0.0, 1e-3, -1.0, 0, False),  # of another sign
+        (2e-3, 0.0, 1e-3, 1.0, 2, False),  # late by 40 ms at 50 Hz
+    ],
+)
+def test_logged_speeds_are_used_where_they_are_quieter(
+    rate: int,
+    noise: float,
+    resolution: float,
+    speed_noise: float,
+    scale: float,
+    samples_late: int,
+    is_used: bool,
+) -> None:
+    raw = log(rate, noise=noise, resolution=resolution)
+    late = samples_late * rate // 50
+    speeds = scale * np.roll(raw.telemetry["dq_true"], late, axis=0)
+    logged = with_speeds(raw, speeds, speed_noise)
+    made = md.prepare(ROBOT, logged)
+    assert made.info["differentiated"] is not is_used
+    assert ("prepare.logged_speeds" in by_code(made)) == is_used
+    for way in (True, False):
+        forced = md.prepare(ROBOT, logged, differentiate=way)
+        assert forced.info["differentiated"] is way
+        assert "prepare.logged_speeds" not in by_code(forced)
+        if is_used and way:
+            assert errors(made)[1] < 0.5 * errors(forced)[1]
+
+
+def test_another_log_takes_speeds_as_the_fit_did() -> None:
+    """Also where its own would be chosen otherwise, and from positions where it has no speeds."""
+    noisy, quiet = log(200, noise=2e-3), log(200)
+    first, other = (with_speeds(raw, raw.telemetry["dq_true"], 1e-3) for raw in (noisy, quiet))
+    for one, two in ((first, other), (other, first)):
+        fitted = md.prepare(ROBOT, one).info
+        made = ready(ROBOT, two, purpose="validation", preparation=fitted)
+        assert made.info["differentiated"] is fitted["differentiated"]
+    plain = ready(ROBOT, noisy, purpose="validation", preparation=md.prepare(ROBOT, first).info)
+    assert plain.info["differentiated"] is True
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])

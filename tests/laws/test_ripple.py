@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 import minidyn as md
 from conftest import count
 from minidyn.model.drives import ALIASES, HARMONICS
-from minidyn.recording.prepare.signals import lowpass, standing_wave
+from minidyn.recording.prepare.lowpass import lowpass
+from minidyn.recording.prepare.waves import standing_wave
 
 Array = NDArray[np.float64]
 PLAIN = ("viscous", "coulomb", "offset")

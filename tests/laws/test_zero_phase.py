@@ -5,13 +5,9 @@ import pytest
 from scipy import signal
 
 from minidyn.errors import ShapeError
-from minidyn.recording.prepare.signals import (
-    butterworth,
-    lowpass,
-    power_spectrum,
-    spikes,
-    zero_phase,
-)
+from minidyn.recording.prepare.lowpass import butterworth, lowpass, zero_phase
+from minidyn.recording.prepare.signals import spikes
+from minidyn.recording.prepare.spectra import power_spectrum
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4, 10])

@@ -24,7 +24,7 @@ from minidyn.identification.validate import FITTED, Validation, validate
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, warning
 from minidyn.recording.lazy import LEFT_OUT, LazyRecording, concatenate
-from minidyn.recording.prepare.times import fitted_cutoff
+from minidyn.recording.prepare.cutoff import as_fitted
 from minidyn.recording.read.mapping import SignalMap, check_units
 from minidyn.recording.read.places import OTHER_LOGS, unread
 from minidyn.recording.read.read import are_one_run, log_files, read_recording, tried
@@ -202,7 +202,7 @@ class Job:
             raw = raw.part(*log.part)
         if not preparation:
             return raw  # type: ignore[no-any-return] # the library prepares
-        options = {"cutoff": fitted_cutoff(raw, fitted), **wish, **self.engine}
+        options = {**as_fitted(raw, fitted), **wish, **self.engine}
         try:
             found: Recording | LazyRecording = prepare(self.robot, raw, **options)
         except DescriptionError as error:

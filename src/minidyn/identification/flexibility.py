@@ -45,7 +45,7 @@ from minidyn.model.parameters import Column
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, warning
 from minidyn.recording.lazy import AnyRecording
-from minidyn.recording.prepare.signals import lowpass
+from minidyn.recording.prepare.lowpass import lowpass
 from minidyn.recording.recording import Recording
 from minidyn.text import markdown_cell
 

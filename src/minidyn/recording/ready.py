@@ -25,18 +25,16 @@ from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info
 from minidyn.recording.lazy import AnyRecording, LazyRecording, held
 from minidyn.recording.measured import UNMEASURED, with_measured_torques
-from minidyn.recording.prepare import segments
+from minidyn.recording.prepare.cutoff import as_fitted, settled
+from minidyn.recording.prepare.late import late, moved_torques
 from minidyn.recording.prepare.on_disk import as_it_is_read, mostly_held, prepare_on_disk
-from minidyn.recording.prepare.preparation import Preparation, PreparationOptions
+from minidyn.recording.prepare.periods import averaged
+from minidyn.recording.prepare.preparation import Preparation, PreparationOptions, Processing
+from minidyn.recording.prepare.process import facts, process, recording_of
+from minidyn.recording.prepare.segments import SHORTEST, Segment, even_stretches
 from minidyn.recording.prepare.signals import moving_part
 from minidyn.recording.prepare.spool import spooled
-from minidyn.recording.prepare.times import (
-    fitted_cutoff,
-    logged_rate,
-    nothing_left,
-    samples_left,
-    told_as_asked,
-)
+from minidyn.recording.prepare.times import logged_rate, nothing_left, samples_left, told_as_asked
 from minidyn.recording.read.mapping import COUPLED
 from minidyn.recording.read.read import read_recording
 from minidyn.recording.recording import SIGNALS, Recording
@@ -88,15 +86,16 @@ def prepare(
 
     Run by run: spikes and short holes are bridged, gaps cut a run in two, positions and torques
     pass the same zero-phase low-pass, speeds and accelerations are differences of the filtered
-    positions, the ends that the filter spoils and standstill before and after the motion are cut
-    off, and the rest is thinned to ten samples per period of the cut-off. What was done stands in
-    `notices`, and as numbers in `info`.
+    positions (where these are clearly noisier, speeds are those of the log), the ends that the
+    filter spoils and standstill before and after the motion are cut off, and the rest is thinned to
+    ten samples per period of the cut-off. What was done stands in `notices`, and as numbers in
+    `info`.
 
     Args:
         robot: Whose recording it is: a robot, its name or path.
         recording: As read, or its path; a lazy one stays on disk and is prepared tile by tile (its
             standstill is kept).
-        cutoff: Cut-off of the low-pass, Hz; None: 10 Hz, lower where positions are noisy.
+        cutoff: Cut-off of the low-pass, Hz; None: 10 Hz, lower where accelerations are noisy.
         executor: As for `md.identify`; its workers read what is prepared later, too.
         on_error: As for `md.identify`.
         **options: Those of preparation in :class:`minidyn.Settings`, `order` to `delay`.
@@ -119,7 +118,7 @@ def prepare(
         raise ShapeError(f"the recording has {raw.n} joints, robot {robot.name!r} has {robot.n}")
     same = raw.joint_names == robot.joint_names or not set(raw.joint_names) & set(robot.joint_names)
     raw = with_measured_torques(robot, raw) if same else raw
-    wish = segments.Processing.of(asked)
+    wish = Processing.of(asked)
     raw = told_as_asked(sketched(raw, robot.joint_names), asked.time)
     made: AnyRecording
     if isinstance(raw, LazyRecording):
@@ -135,30 +134,30 @@ def prepare(
     return cast(_Kind, replace(made, info={**made.info, **about, **info_of([sketch_of(raw)])}))
 
 
-def _in_memory(recording: Recording, wish: segments.Processing, delay: float | None) -> Recording:
+def _in_memory(recording: Recording, wish: Processing, delay: float | None) -> Recording:
     notices = [DELAY(f"torques are moved by {1e3 * delay:.4g} ms", delay=delay)] if delay else []
-    parts = [part for run in recording.runs for part in segments.even_stretches(run, wish, notices)]
-    whole = [part for part in parts if len(part.q) >= segments.SHORTEST]
+    parts = [part for run in recording.runs for part in even_stretches(run, wish, notices)]
+    whole = [part for part in parts if len(part.q) >= SHORTEST]
     if len(whole) < len(parts):
-        short = [len(part.q) for part in parts if len(part.q) < segments.SHORTEST]
+        short = [len(part.q) for part in parts if len(part.q) < SHORTEST]
         text = (
-            f"{len(short)} pieces shorter than {segments.SHORTEST} samples are left out "
+            f"{len(short)} pieces shorter than {SHORTEST} samples are left out "
             f"({sum(short)} samples)"
         )
         notices.append(TOO_SHORT(text, count=len(short), samples=sum(short)))
     if not whole:
-        raise nothing_left(len(recording), segments.SHORTEST)
+        raise nothing_left(len(recording), SHORTEST)
     if wish.period is not None:
-        whole = [segments.averaged(part, wish.period, notices) for part in whole]
-    settings, band = segments.settled(whole, wish, notices)
+        whole = [averaged(part, wish.period, notices) for part in whole]
+    settings, band = settled(whole, wish, notices)
     made, marked = [], 0
     for part in whole:
-        arrays = segments.process(part, settings)
+        arrays = process(part, settings)
         begin, end = _kept(arrays["dq"], part, settings)
         if delay and "tau" in arrays:
-            arrays, first, last = segments.late(arrays, delay, part.periodic)
+            arrays, first, last = late(arrays, delay, part.periodic)
             begin, end = max(begin, first), min(end, last)
-        if end - begin >= segments.SHORTEST:
+        if end - begin >= SHORTEST:
             keep = slice(begin, end, settings.every(part.rate))
             marked += int(arrays["outlier"].sum())
             made.append({name: values[keep] for name, values in arrays.items()})
@@ -183,18 +182,16 @@ def _in_memory(recording: Recording, wish: segments.Processing, delay: float | N
         )
         notices.append(SPIKES(text, count=marked))
     logged = logged_rate(recording)
-    info = segments.facts(settings, band, whole, used, logged) | (
+    info = facts(settings, band, whole, used, logged) | (
         {} if delay is None else {"delay": float(delay)}
     )
     joined = {name: np.concatenate([arrays[name] for arrays in made]) for name in made[0]}
     starts = np.cumsum([0, *(len(arrays["t"]) for arrays in made[:-1])]).tolist()
     known = tuple(dict.fromkeys((*recording.notices, *notices)))
-    return segments.recording_of(
-        joined, recording.joint_names, starts=starts, notices=known, info=info
-    )
+    return recording_of(joined, recording.joint_names, starts=starts, notices=known, info=info)
 
 
-def _kept(dq: Array, part: segments.Segment, settings: segments.Processing) -> tuple[int, int]:
+def _kept(dq: Array, part: Segment, settings: Processing) -> tuple[int, int]:
     if not settings.trim or part.periodic:
         return 0, len(dq)
     margin = settings.margin(part.rate)
@@ -290,7 +287,7 @@ def ready(  # noqa: PLR0913 - what a computation needs, each by its name
     made = ordered = with_measured_torques(robot, ordered) if tau else ordered
     delay = float((preparation or {}).get("delay") or 0.0)
     if delay and tau and isinstance(made, Recording) and made.prepared and "delay" not in made.info:
-        made = segments.moved_torques(made, delay)
+        made = moved_torques(made, delay)
     lacking = {"dq", "ddq"} - set(ordered.signals)
     if lacking if ddq or not ordered.prepared else "dq" in lacking:
         made = _prepared(robot, ordered, preparation, every_sample)
@@ -322,10 +319,8 @@ def _prepared(
         recording = (
             recording.load() if delay else recording
         )  # torques are moved in memory alone, as for the fit
-        wish |= {"cutoff": fitted_cutoff(recording, preparation), "delay": delay or None}
+        wish |= {**as_fitted(recording, preparation), "delay": delay or None}
         wish |= {name: preparation[name] for name in ("time", "order") if name in preparation}
-        if not preparation.get("differentiated", True) and "dq" in recording.signals:
-            wish["differentiate"] = False
     made = prepare(robot, recording, **wish)
     if wish:
         return made

@@ -48,7 +48,6 @@ _WORDS = {
     "rate": "samples per second",
     "decimate": "one sample kept of",
     "motion_band": "motion up to, Hz",
-    "noise_frequency": "noise above, Hz",
     "position_noise": "noise of positions, rad or m",
     "torque_noise": "torque above the cut-off, N m or N",
     "differentiated": "speeds and accelerations from positions",

@@ -28,7 +28,7 @@ from minidyn.identification.rows.base_rows import base_functions, signals_of, st
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, warning
 from minidyn.recording.lazy import AnyRecording
-from minidyn.recording.prepare.segments import moved_torques
+from minidyn.recording.prepare.late import moved_torques
 from minidyn.recording.recording import Recording
 
 MAX_SAMPLES = 4000  # that show a delay; a longer recording is thinned

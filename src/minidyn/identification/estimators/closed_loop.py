@@ -47,7 +47,7 @@ from minidyn.identification.rows.triangles import STRETCHES
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, error, info
 from minidyn.recording.lazy import AnyRecording
-from minidyn.recording.prepare.signals import lowpass
+from minidyn.recording.prepare.lowpass import lowpass
 from minidyn.recording.recording import Recording
 from minidyn.simulation.simulate import simulate_batch
 from minidyn.simulation.trajectory import sampled

@@ -41,7 +41,7 @@ from minidyn.identification.rows.pieces import Columns, Piece
 from minidyn.identification.rows.triangles import STRETCHES, Triangles, assemble
 from minidyn.model.robot import Robot
 from minidyn.recording.lazy import AnyRecording
-from minidyn.recording.prepare.signals import lowpass
+from minidyn.recording.prepare.lowpass import lowpass
 from minidyn.recording.recording import Recording
 
 # standard deviations beyond which a residual counts linearly: 95 % efficient for normal noise

@@ -200,7 +200,8 @@ def noise_torque(robot: Robot, recording: AnyRecording, q: Array, parameters: Ar
     zeros where it is not known how the recording was prepared.
     """
     about: Any = recording.info
-    if not all(about.get(name) for name in ("position_noise", "logged_rate", "cutoff", "order")):
+    known = ("differentiated", "position_noise", "logged_rate", "cutoff", "order")
+    if not all(about.get(name) for name in known):
         return np.zeros(robot.n)
     gain = noise_gain(about["logged_rate"], about["cutoff"], about["order"])[2, 2]
     M = inertias_of_links(robot, q[:: -(-len(q) // _POSITIONS)], np.nan_to_num(parameters))

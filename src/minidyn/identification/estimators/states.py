@@ -33,12 +33,9 @@ from minidyn.identification.rows.base_rows import Samples, signals_of, steady_re
 from minidyn.identification.rows.pieces import Piece, Pieces
 from minidyn.identification.rows.triangles import STRETCHES
 from minidyn.model.robot import Robot
-from minidyn.recording.prepare.signals import (
-    derivatives,
-    lowpass,
-    position_bands,
-    power_spectrum,
-)
+from minidyn.recording.prepare.lowpass import lowpass
+from minidyn.recording.prepare.signals import derivatives
+from minidyn.recording.prepare.spectra import position_bands, power_spectrum
 from minidyn.recording.recording import Recording
 
 _STEPS = (

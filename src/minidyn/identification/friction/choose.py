@@ -63,7 +63,7 @@ from minidyn.model.joint import Joint
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, warning
 from minidyn.recording.lazy import AnyRecording
-from minidyn.recording.prepare.signals import standing_wave
+from minidyn.recording.prepare.waves import standing_wave
 from minidyn.recording.recording import Recording
 
 _WIDTHS = (

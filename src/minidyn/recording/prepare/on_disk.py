@@ -23,7 +23,10 @@ from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, Unsupported
 from minidyn.notices import Notice
 from minidyn.recording.lazy import ChangedRun, LazyRecording, RunOnDisk, glued
-from minidyn.recording.prepare import segments
+from minidyn.recording.prepare.cutoff import settled
+from minidyn.recording.prepare.preparation import Processing
+from minidyn.recording.prepare.process import facts, process, recording_of
+from minidyn.recording.prepare.segments import SHORTEST, Segment, even_stretches
 from minidyn.recording.prepare.times import (
     BURSTS,
     COUNTED,
@@ -50,7 +53,7 @@ _THREADS = min(
 
 def prepare_on_disk(
     recording: LazyRecording,
-    wish: segments.Processing,
+    wish: Processing,
     *,
     look: int = 1 << 16,
     window: int = 1 << 14,
@@ -77,8 +80,8 @@ def prepare_on_disk(
         if any(notice.code in _UNEVEN for notice in notices):
             return None
         if not heads:
-            raise nothing_left(len(recording), segments.SHORTEST)
-        settings, band = segments.settled(_moving(heads), replace(wish, time="even"), notices)
+            raise nothing_left(len(recording), SHORTEST)
+        settings, band = settled(_moving(heads), replace(wish, time="even"), notices)
         if band.motion:
             break
     for number, own in enumerate(found):
@@ -90,9 +93,7 @@ def prepare_on_disk(
         if rate
     ]
     parts = tuple(
-        (run, 0, run.length)
-        for run in runs
-        if run.end - run.begin - 2 * run.margin >= segments.SHORTEST
+        (run, 0, run.length) for run in runs if run.end - run.begin - 2 * run.margin >= SHORTEST
     )
     if not parts:
         raise DescriptionError(
@@ -106,29 +107,25 @@ def prepare_on_disk(
     signals = tuple(name for name in SIGNALS if name != "tau" or "tau" in recording.signals)
     known = (*recording.notices, *dict.fromkeys(notices))
     logged = logged_rate(next(quiet.tiles(look)))
-    done = segments.facts(replace(settings, time=time), band, heads, kept, logged)
+    done = facts(replace(settings, time=time), band, heads, kept, logged)
     done |= {"torque_noise": _torque_noise(heads, settings)} if "tau" in signals else {}
     return LazyRecording(recording.joint_names, signals, known, parts, done, True, recording.engine)
 
 
-def _torque_noise(
-    heads: Sequence[segments.Segment], settings: segments.Processing
-) -> tuple[float, ...]:
+def _torque_noise(heads: Sequence[Segment], settings: Processing) -> tuple[float, ...]:
     """Return what the low-pass takes off the torques of some stretches (n,), root mean squares, N m
     or N.
     """
     squares, count = np.float64(0.0), 0
     for part in heads:
-        made = segments.process(part, settings, slice(None, None, settings.every(part.rate)))
+        made = process(part, settings, slice(None, None, settings.every(part.rate)))
         good = made["outlier"] == 0.0
         squares = squares + np.sum((made["tau_raw"] - made["tau"])[good] ** 2, axis=0)
         count += int(np.sum(good))
     return tuple(np.sqrt(squares / max(count, 1)).tolist())
 
 
-def _rates(
-    recording: LazyRecording, wish: segments.Processing, notices: list[Notice]
-) -> list[float]:
+def _rates(recording: LazyRecording, wish: Processing, notices: list[Notice]) -> list[float]:
     """Return the rate of each run as its beginning shows it; 0 where it is too short."""
     parts = tuple((run, begin, min(end, begin + _HEAD)) for run, begin, end in recording.parts)
     heads = replace(recording, parts=parts)
@@ -141,7 +138,7 @@ def _rates(
 
 
 def _rates_of(
-    wish: segments.Processing, chunk: LazyRecording, row: int, progress: object
+    wish: Processing, chunk: LazyRecording, row: int, progress: object
 ) -> list[tuple[float, list[Notice]]]:
     """Return the rate of each run of a chunk, and what was found there."""
     made = _stretches_of(wish, chunk, row, progress)
@@ -149,8 +146,8 @@ def _rates_of(
 
 
 def _stretches_of(
-    wish: segments.Processing, chunk: LazyRecording, row: int, progress: object
-) -> list[tuple[list[segments.Segment], list[Notice]]]:
+    wish: Processing, chunk: LazyRecording, row: int, progress: object
+) -> list[tuple[list[Segment], list[Notice]]]:
     """Return the even stretches of each run of a chunk, but for short ones, and what was found
     there.
     """
@@ -158,8 +155,8 @@ def _stretches_of(
     for run in chunk.runs:
         notices: list[Notice] = []
         pieces = [piece for piece in run.tiles(len(run)) if len(piece)]
-        found = segments.even_stretches(glued(pieces), wish, notices) if pieces else []
-        long = [replace(part, telemetry={}) for part in found if len(part.q) >= segments.SHORTEST]
+        found = even_stretches(glued(pieces), wish, notices) if pieces else []
+        long = [replace(part, telemetry={}) for part in found if len(part.q) >= SHORTEST]
         made.append((long, notices))
     return made
 
@@ -210,16 +207,16 @@ def _spans(run: LazyRecording, look: int, few: bool) -> list[tuple[int, int]]:
 def _looked(
     runs: Sequence[LazyRecording],
     spans: Sequence[Sequence[tuple[int, int]]],
-    wish: segments.Processing,
+    wish: Processing,
     size: int,
-) -> tuple[list[list[segments.Segment]], list[Notice]]:
+) -> tuple[list[list[Segment]], list[Notice]]:
     """Return the even stretches of some samples of each run, and what was found there."""
     parts = [
         part for run, own in zip(runs, spans) for low, high in own for part in run[low:high].parts
     ]
     some = replace(runs[0], parts=tuple(parts))
     stretches = chain.from_iterable(some.each(partial(_stretches_of, wish), size=size))
-    made, notices = list[list[segments.Segment]](), list[Notice]()
+    made, notices = list[list[Segment]](), list[Notice]()
     for own in spans:
         made.append([])
         for found, told in islice(stretches, len(own)):
@@ -228,7 +225,7 @@ def _looked(
     return made, notices
 
 
-def _moving(parts: Sequence[segments.Segment]) -> list[segments.Segment]:
+def _moving(parts: Sequence[Segment]) -> list[Segment]:
     """Return the segments in which something moves.
 
     The noise of a standstill must not pass for motion.
@@ -249,7 +246,7 @@ class PreparedRun:
     run: RunOnDisk  # raw
     begin: int  # first raw sample
     end: int  # last raw sample, exclusive
-    settings: segments.Processing  # cut-off and the rest, settled
+    settings: Processing  # cut-off and the rest, settled
     rate: float  # samples per second of the raw run
     window: int  # raw samples filtered at once, besides what overlaps
     tap: Tap | None = None  # sketches raw samples as they are read
@@ -367,8 +364,8 @@ class PreparedRun:
         self, window: Recording, row: int, middle: int, begin: int, end: int
     ) -> list[Recording]:
         made = []
-        for part in segments.even_stretches(window, self.settings, []):
-            if len(part.q) < segments.SHORTEST:
+        for part in even_stretches(window, self.settings, []):
+            if len(part.q) < SHORTEST:
                 continue
             first = row + int(np.searchsorted(window.t, part.t[0]))
             last = first + len(part.q)
@@ -376,10 +373,8 @@ class PreparedRun:
             high = min(end, last - (self.margin if last < row + len(window) else 0))
             low += -(low - middle) % self.every  # keep step with the windows before
             if low < high:
-                arrays = segments.process(
-                    part, self.settings, slice(low - first, high - first, self.every)
-                )
-                made.append(segments.recording_of(arrays, window.joint_names))
+                arrays = process(part, self.settings, slice(low - first, high - first, self.every))
+                made.append(recording_of(arrays, window.joint_names))
         return made
 
 

@@ -16,7 +16,7 @@ class PreparationOptions(TypedDict, total=False):
 
     order: int
     decimate: int | None
-    differentiate: bool
+    differentiate: bool | None
     trim: bool
     outliers: float | bool | None
     period: float | None
@@ -31,13 +31,13 @@ class Preparation:
     """Options of :func:`minidyn.prepare`."""
 
     cutoff: float | None = None
-    """Cut-off of the low-pass, Hz; None: 10 Hz, lower where positions are noisy."""
+    """Cut-off of the low-pass, Hz; None: 10 Hz, lower where accelerations are noisy."""
     order: int = 4
     """Order of the Butterworth filter, which passes twice, 1 to 10."""
     decimate: int | None = None
     """Keep one sample of so many; None: as the cut-off allows; 1: all."""
-    differentiate: bool = True
-    """dq and ddq from q; False: the measured dq is filtered, and ddq is its derivative."""
+    differentiate: bool | None = None
+    """dq and ddq from q; False: from the logged dq; None: from it where q is clearly noisier."""
     trim: bool = True
     """Cut off spoiled ends and standstill; False keeps every sample."""
     outliers: float | bool | None = 12.0
@@ -67,8 +67,9 @@ class Preparation:
         if self.outliers is not False:
             what = "a number of standard deviations or False"
             self._require("outliers", float, lambda value: value >= 0, what)
-        for name in ("differentiate", "trim"):
-            require_flag(name, getattr(self, name))
+        require_flag("trim", self.trim)
+        if self.differentiate is not None:
+            require_flag("differentiate", self.differentiate)
         if self.time not in TIMES:
             raise UnknownName("time", self.time, TIMES)
         if self.rate is not None and self.time == "stamps":
@@ -93,6 +94,46 @@ class Preparation:
             for one in fields(Preparation)
             if (value := getattr(self, one.name)) != one.default
         }
+
+
+@dataclass(frozen=True)
+class Processing:
+    """Everything that decides what preparation does to a sample."""
+
+    cutoff: float  # Hz; 0: not known yet
+    order: int
+    decimate: int | None
+    differentiate: bool | None
+    trim: bool
+    outliers: float  # robust standard deviations; 0: spikes are kept
+    period: float | None
+    rate: float | None
+    resample: float | None
+    time: str
+
+    @classmethod
+    def of(cls, asked: Preparation) -> Processing:
+        """Return what is asked for."""
+        values = {one.name: getattr(asked, one.name) for one in fields(cls)}
+        return cls(
+            **values | {"cutoff": asked.cutoff or 0.0, "outliers": float(asked.outliers or 0)}
+        )
+
+    def every(self, rate: float) -> int:
+        """Return how many samples become one: at least ten remain per period of the cut-off."""
+        if self.decimate is not None:
+            return self.decimate
+        return max(1, int(rate / (10 * self.cutoff) + _ROUNDING))
+
+    def margin(self, rate: float) -> int:
+        """Return the samples at either end that the filter's start spoils.
+
+        One period of the cut-off.
+        """
+        return max(8, math.ceil(rate / self.cutoff - _ROUNDING))
+
+
+_ROUNDING = 1e-6  # a rate computed from times misses a whole number by less
 
 
 def require_flag(name: str, value: object) -> None:

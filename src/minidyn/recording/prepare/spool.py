@@ -37,7 +37,7 @@ from minidyn.arrays import Array, given_away
 from minidyn.errors import DescriptionError
 from minidyn.files import made_folder, write_atomically
 from minidyn.recording.lazy import CHUNK, LazyRecording, RunOnDisk
-from minidyn.recording.prepare import segments
+from minidyn.recording.prepare.times import GAP
 from minidyn.recording.read.left_on_disk import hash_of
 from minidyn.recording.read.places import scratch_folder
 from minidyn.recording.recording import SIGNALS, Recording
@@ -143,7 +143,7 @@ def _runs_of(pieces: Iterable[_Piece]) -> Iterator[int]:
     size, step, last = 0, 0.0, 0.0
     for piece in pieces:
         step = piece.step or step
-        if size and step > 0 and piece.first - last > segments.GAP * step:
+        if size and step > 0 and piece.first - last > GAP * step:
             yield size
             size = 0
         size, last = size + piece.rows, piece.last

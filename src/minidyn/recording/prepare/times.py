@@ -19,9 +19,9 @@ measurement between two samples is then dq / (v tick), rounded.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +30,7 @@ from minidyn.arrays import Array, refuse_beyond_memory
 from minidyn.errors import DescriptionError
 from minidyn.notices import Notice, info
 from minidyn.recording.lazy import AnyRecording
-from minidyn.recording.prepare.signals import FitCutoff
-from minidyn.recording.recording import LARGEST, Recording, each_array
+from minidyn.recording.recording import Recording, each_array
 
 HELD_OUT = info(
     "prepare.held_left_out",
@@ -78,13 +77,13 @@ KEPT = info(
 TIMES = ("auto", "stamps", "even")
 """How times may be taken: decided from the data, as stamped, or evenly spaced."""
 
+GAP = 2.5  # steps: a longer one is a gap
 _BURSTS, _LATE = (
     10,
     0.25,
 )  # so many gaps at least, and of the time they take: a few pauses are no bursts
 _BURST = 20  # samples of a burst on average, below which samples are even if the user says so
 _NEAR = 8  # neighbours on either side over which a speed is taken
-_GAP = 2.5  # steps: a longer one says nothing
 _SURE = 0.2  # standard deviation of `a` above which it says nothing
 _HARMLESS = 1e-3  # jitter, of a step
 _WILD = 0.5  # jitter, of a step, beyond which samples that say nothing are not taken as even
@@ -94,14 +93,7 @@ _MOSTLY = 0.3  # share of the moving samples that repeat: the log is faster than
 _SOME = 0.01  # ... that repeat: the clocks differ
 _CLEAR = 6.0  # times what positions are off by: so far they move within a tick that is counted
 _BETTER = 0.7  # what is left of the positions' steps, where counting ticks is right
-UNWRAPPED = info(
-    "recording.unwrapped",
-    "Positions jump by a whole turn, as encoders of one turn do; they were made continuous.",
-)
-# rad: by so much what is left of a jump by a whole turn may differ from the steps beside it
-_JUMP = 0.5
-_ROUNDED = 1e-3  # rad: by so much a position of one turn may lie beyond it
-_HEAD = 1 << 12  # samples that show the rate
+HEAD = 1 << 12  # samples that show the rate
 
 
 @dataclass(frozen=True)
@@ -137,7 +129,7 @@ def timed(
         return run, rate
     if rate is None and time != "stamps":
         cuts = (
-            np.flatnonzero(np.diff(run.t) > _GAP * float(np.median(np.diff(run.t)))) + 1
+            np.flatnonzero(np.diff(run.t) > GAP * float(np.median(np.diff(run.t)))) + 1
         ).tolist()
         pieces = [np.linspace(piece[0], piece[-1], len(piece)) for piece in np.split(run.t, cuts)]
         run = each_array(run, np.asarray, t=np.concatenate(pieces))
@@ -230,7 +222,7 @@ def _bursts(run: Recording, time: str) -> tuple[NDArray[np.intp], NDArray[np.boo
     steps = np.diff(run.t)
     if time == "stamps" or len(run) < 4 * _NEAR:
         return None
-    far = steps > _GAP * float(np.median(steps))
+    far = steps > GAP * float(np.median(steps))
     number, late = int(np.count_nonzero(far)), float(steps[far].sum())
     if number < _BURSTS or late < _LATE * float(steps[steps > 0].sum()):
         return None
@@ -243,7 +235,7 @@ def _bursts(run: Recording, time: str) -> tuple[NDArray[np.intp], NDArray[np.boo
         return None
     begins = np.concatenate([[0], np.flatnonzero(far) + 1])
     lasts, sizes = np.diff(run.t[begins]), np.diff(begins)
-    long = steps[far] > _GAP * float(np.median(steps[far]))
+    long = steps[far] > GAP * float(np.median(steps[far]))
     whole = ~long & (np.arange(number) > 0)  # the first may have begun before the log
     return begins, long, float(lasts[whole].sum() / sizes[whole].sum())
 
@@ -320,13 +312,13 @@ def _jitter(t: Array) -> float:
     """Return how much steps vary, as a share of their median; gaps apart."""
     steps = np.diff(t)
     step = float(np.median(steps))
-    near = steps[steps <= _GAP * step]
+    near = steps[steps <= GAP * step]
     return float(np.sqrt(np.mean((near - near.mean()) ** 2))) / step if step > 0 else math.inf
 
 
 def _steps(run: Recording, near: int = _NEAR) -> _Steps:
     moved, stamped = np.diff(run.q, axis=0), np.diff(run.t)
-    good = (stamped <= _GAP * float(np.median(stamped))) & np.isfinite(moved).all(axis=1)
+    good = (stamped <= GAP * float(np.median(stamped))) & np.isfinite(moved).all(axis=1)
     sums = np.cumsum(
         np.vstack([np.zeros(1 + run.n), np.column_stack([stamped, moved]) * good[:, None]]), axis=0
     )
@@ -431,105 +423,3 @@ def _counted(run: Recording, again: NDArray[np.bool_]) -> tuple[Recording, int, 
         return None
     t = made.t[0] + tick * np.concatenate([[0.0], np.cumsum(ticks)])
     return each_array(made, np.asarray, t=t), int(np.sum(ticks - 1)), tick
-
-
-def continuous(
-    q: Array, starts: Sequence[int], bounds: Array
-) -> tuple[Array, list[int], list[int]]:
-    """Return positions (N, n) of some runs without jumps of 2π, the joints that had some, and those
-    that were turned.
-
-    Where one joint jumps, encoders are of one turn, which begins at 0 or -π: a joint that leaves
-    its bounds (n, 2), NaN where it has none, is turned back by the whole turns that bring each run
-    within them, or nearest to them.
-    """
-    made = [unwrapped(run) for run in np.split(q, list(starts[1:]))]
-    jumping = sorted({joint for _, own in made for joint in own})
-    if not jumping:
-        return q, [], []
-    turned = set[int]()
-    runs = [run.copy() for run, _ in made]
-    for joint in range(q.shape[1]):
-        seen = q[np.isfinite(q[:, joint]), joint]
-        of_one_turn = any(
-            np.all(abs(seen - middle) <= math.pi + _ROUNDED) for middle in (0.0, math.pi)
-        )
-        for run in runs if joint in jumping or of_one_turn else ():
-            if turns := _turns_within(run[:, joint], *bounds[joint]):
-                run[:, joint] += 2 * math.pi * turns
-                turned.add(joint)
-    return np.concatenate(runs), jumping, sorted(turned)
-
-
-def _turns_within(q: Array, lower: float, upper: float) -> int:
-    """Return by how many turns positions (N,) are to be moved so that they lie within limits.
-
-    The fewest that do it.
-    """
-    q = q[np.abs(q) <= LARGEST["q"]]
-    if not len(q) or not lower < upper:  # unknown limits are NaN
-        return 0
-    low, high = float(q.min()), float(q.max())
-    middle = round((lower + upper - low - high) / (4 * math.pi))
-
-    def beyond(turns: int) -> float:
-        shift = 2 * math.pi * turns
-        return max(0.0, lower - low - shift, high + shift - upper)
-
-    return min((0, middle - 1, middle, middle + 1), key=lambda turns: (beyond(turns), abs(turns)))
-
-
-def unwrapped(q: Array) -> tuple[Array, list[int]]:
-    """Return positions (N, n) of one run without jumps of 2π, and the joints that had some."""
-    turned: list[int] = []
-    with np.errstate(over="ignore"):
-        steps = np.diff(q, axis=0)
-    if len(steps) and -math.pi <= steps.min() and steps.max() <= math.pi:  # nearly always
-        return q, turned
-    far = np.any(np.abs(steps) > math.pi, axis=0)
-    for joint in np.flatnonzero(far):
-        good = np.abs(q[:, joint]) <= LARGEST["q"]
-        steps = np.diff(q[good, joint])
-        jumps = _jumps(steps)
-        if jumps.any():
-            q = q.copy() if not turned else q
-            q[good, joint] -= np.concatenate([[0.0], np.cumsum(jumps)])
-            turned.append(int(joint))
-    return q, turned
-
-
-def _jumps(steps: Array) -> Array:
-    """Return what of a joint's steps (N,) is whole turns.
-
-    What is left is near its neighbours', and smoother. A motor may turn far between two samples,
-    and a position that is held does not tell how far.
-    """
-    made, moving = np.zeros(len(steps)), np.flatnonzero(steps)
-    if not len(moving):
-        return made
-    steps = steps[moving]
-    turns = 2 * math.pi * np.rint(steps / (2 * math.pi))
-    rest = steps - turns
-    near = np.median(
-        np.lib.stride_tricks.sliding_window_view(np.pad(rest, 3, mode="reflect"), 7), axis=1
-    )
-    turns[np.abs(rest - near) > _JUMP + np.abs(near)] = 0.0
-    here = (turns[1:] != 0) | (turns[:-1] != 0)
-    before, after = (float(np.abs(np.diff(one))[here].sum()) for one in (steps, steps - turns))
-    made[moving] = turns if after <= 0.5 * before else 0.0
-    return made
-
-
-def fitted_cutoff(recording: AnyRecording, preparation: Mapping[str, Any]) -> float | None:
-    """Return the cut-off of an earlier preparation, Hz.
-
-    None where a recording has another sample rate.
-    """
-    cutoff = float(preparation.get("cutoff") or 0.0)
-    rate = float(preparation.get("logged_rate") or preparation.get("rate") or 0.0)
-    head = next(recording.tiles(_HEAD), None) if cutoff else None
-    return (
-        FitCutoff(cutoff)
-        if head is not None and rate and abs(logged_rate(head) / rate - 1) < 0.1
-        else None
-    )

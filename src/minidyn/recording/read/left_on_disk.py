@@ -21,7 +21,7 @@ from minidyn.arrays import Array, side_by_side
 from minidyn.errors import DescriptionError
 from minidyn.notices import Notice, info
 from minidyn.recording.lazy import LazyRecording
-from minidyn.recording.prepare.times import unwrapped
+from minidyn.recording.prepare.unwrap import unwrapped
 from minidyn.recording.read.bind import Binding
 from minidyn.recording.read.inspect_signals import StepCheck
 from minidyn.recording.read.mapping import Conversion

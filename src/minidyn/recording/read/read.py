@@ -26,7 +26,7 @@ from minidyn.formats.load import RobotLike, as_robot
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info
 from minidyn.recording.lazy import LEFT_OUT, ON_ERROR, LazyRecording, concatenate
-from minidyn.recording.prepare.times import UNWRAPPED, continuous
+from minidyn.recording.prepare.unwrap import UNWRAPPED, continuous
 from minidyn.recording.read.bag import BagTable
 from minidyn.recording.read.bind import Binding, bind, guessed_signals
 from minidyn.recording.read.csv import CsvTable
