@@ -31,7 +31,7 @@ MAX_NOISE_SHARE = 0.5
 LOGGED_SPEEDS = info(
     "prepare.logged_speeds",
     "Logged speeds are used, and accelerations are their differences: positions are noisier.",
-    "differentiate=True takes speeds and accelerations from positions.",
+    "`differentiate` of md.prepare, or in a settings or study file, decides instead.",
 )
 
 
