@@ -28,6 +28,7 @@ from minidyn.dynamics.kernel import (
     run_function,
 )
 from minidyn.dynamics.loads import drive_loads
+from minidyn.dynamics.newton_euler import rigid_regressor
 from minidyn.dynamics.record import build
 from minidyn.dynamics.tree import REAL, coordinates, measured_rows, place
 from minidyn.errors import Unsupported
@@ -332,6 +333,35 @@ def regressor_by_parts(robot: Robot, q: Array, dq: Array, ddq: Array) -> Array:
         for row, torque in enumerate(torques):
             Y[:, row, index] = torque
     return Y
+
+
+def regressors_by_gravity(
+    robot: Robot, q: Array, dq: Array, ddq: Array
+) -> tuple[Array, Array, Array]:
+    """Return the parts of a regressor that is linear in gravity, for robots without formulas.
+
+    The regressor without gravity (N, n, p), drives sliding steadily; what one m/s² of gravity along
+    x, y and z of the base's frame adds to columns of first moments and masses (3, N, n, c), and the
+    places of these columns (c,) among all. Nothing is compiled: a recursion over arrays.
+    """
+    c = coordinates(robot, *(list(np.asarray(values, dtype=float).T) for values in (q, dq, ddq)))
+    tree, still = place(robot, c.q, REAL), [0.0] * len(robot.joints)
+    moving = rigid_regressor(replace(tree, gravity=tree.zeros), c.dq, c.ddq)
+    resting = rigid_regressor(replace(tree, gravity=list(np.eye(3)[..., None])), still, still)
+    places = np.array([part.start + k for part in robot.layout.links for k in range(6, 10)])
+    Y = np.zeros((len(q), robot.n, len(robot.layout)))
+    pulls = np.zeros((3, len(q), robot.n, len(places)))
+    for link, part in enumerate(robot.layout.links):
+        for joint, entries in moving[link].items():
+            for row, ratio in c.G[joint].items():
+                for k, entry in enumerate(entries):
+                    Y[:, row, part.start + k] += ratio * entry
+                for k, entry in enumerate(resting[link][joint][6:]):
+                    pulls[:, :, row, 4 * link + k] += ratio * entry
+    for index, torques in _drives(robot, q, dq, ddq, None):
+        for row, torque in enumerate(torques):
+            Y[:, row, index] = torque
+    return Y, pulls, places
 
 
 def torques_by_parts(

@@ -1,0 +1,1 @@
+"""Effects of a robot that identification may take into its model, one file each."""
