@@ -381,6 +381,12 @@ def _late_without_friction(log: Log, rng: Any) -> Log:
     return replace(_late(log, rng), options={"friction": ()})
 
 
+def _on_a_wall(log: Log, rng: Any) -> Log:
+    """A robot on a wall, whose file stands upright."""
+    turn = (np.pi / 2, 0.0, 0.0) if rng.random() < 0.5 else (0.0, np.pi / 2, 0.0)
+    return healthy(log.seed, ARMS, true=log.true.mounted(turn))
+
+
 def _of_another_robot(log: Log, rng: Any) -> Log:
     """Return the motion of a log with the torques that a PUMA 560 needs for it."""
     states = log.q, np.gradient(log.q, log.t, axis=0), log.ddq
@@ -485,6 +491,7 @@ FAULTS: dict[str, tuple[str, str, tuple[str, ...], Callable[[Log, Any], Log]]] =
         ROBOTS,
         _small_motion,
     ),
+    "identify.gravity_direction": ("the robot on a wall", "identify", ARMS, _on_a_wall),
     "identify.torque_delay": ("torques 10 to 40 ms late or early", "check", ROBOTS, _late),
     "consistency.open": (
         "only the first joint moves",

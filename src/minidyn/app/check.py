@@ -48,6 +48,7 @@ from minidyn.identification.rows.base_rows import (
     shown_parameters,
 )
 from minidyn.identification.settings import Settings
+from minidyn.identification.terms.gravity_direction import mounted_as_logged
 from minidyn.identification.validate import fitted_notices, overlap_of
 from minidyn.model.drives import AUTO
 from minidyn.model.robot import Robot
@@ -380,6 +381,7 @@ def _first_fit(robot: Robot, raw: AnyRecording) -> _FirstFit:
     method = METHODS[Settings.method]
     model = starting_model(robot, Settings())
     data, notices = ready_for(method, model, raw)
+    model, _, turned = mounted_as_logged(model, data, Settings())
     choice = choose_friction(model, fitted_base(model), data, AUTO)
     options = Options(allow_open=True)
     data = remembering(choice.robot, data)
@@ -390,7 +392,7 @@ def _first_fit(robot: Robot, raw: AnyRecording) -> _FirstFit:
     notices = [one for one in notices if one not in raw.notices]
     known = prior_parameters(choice.robot, None, (robot, model))
     diagnoses = diagnose(fitted, choice.base, found, data, known)
-    notices += [*choice.notices, *found.notices]
+    notices += [*turned, *choice.notices, *found.notices]
     notices += [one for one in diagnoses if one.code != WEAK.code]  # `excitation` says it
     scales = [
         scale.factor if scale.known else math.nan

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from minidyn.arrays import Array
 from minidyn.dynamics.drives import Shapes, drive_columns, has_load, on_drives, with_inertias
@@ -337,7 +337,7 @@ def regressor_by_parts(robot: Robot, q: Array, dq: Array, ddq: Array) -> Array:
 
 def regressors_by_gravity(
     robot: Robot, q: Array, dq: Array, ddq: Array
-) -> tuple[Array, Array, Array]:
+) -> tuple[Array, Array, NDArray[np.intp]]:
     """Return the parts of a regressor that is linear in gravity, for robots without formulas.
 
     The regressor without gravity (N, n, p), drives sliding steadily; what one m/s² of gravity along

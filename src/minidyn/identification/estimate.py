@@ -40,6 +40,7 @@ from minidyn.identification.friction.choose import seen
 from minidyn.identification.friction.per_log import FrictionOfLogs
 from minidyn.identification.known_torque import KnownTorqueLike
 from minidyn.identification.rows.base_rows import remembering, signals_of
+from minidyn.identification.selection import Selection
 from minidyn.identification.settings import Settings
 from minidyn.identification.verdict import Limits, Verdict, judge
 from minidyn.notices import Notice
@@ -126,6 +127,11 @@ class Estimate(Identified):
     def values(self) -> dict[str, float]:
         """The base parameters by name."""
         return dict(zip(self.names, self.beta.tolist()))
+
+    @property
+    def selection(self) -> Selection:
+        """The table of decisions: what was tried, its gain, and whether it was taken."""
+        return Selection.from_json(self.record.get("selection", ()))
 
     @property
     def bodies(self) -> tuple[BodyConstants, ...]:

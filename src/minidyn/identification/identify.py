@@ -46,7 +46,9 @@ from minidyn.identification.friction.loads import Step, instead_of_load, settle
 from minidyn.identification.friction.per_log import LogsSolution, solve_per_log
 from minidyn.identification.known_torque import KnownTorqueLike, without_known
 from minidyn.identification.rows.base_rows import Progress, Samples, fitted_base, observing
+from minidyn.identification.selection import Selection
 from minidyn.identification.settings import Settings, SettingsOptions, settings_of
+from minidyn.identification.terms.gravity_direction import Mounting, mounted_as_logged
 from minidyn.model.drives import AUTO
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, about_robot_file, info, warning
@@ -187,6 +189,8 @@ def identify(
         threads, counted(progress if callable(progress) else None), controller, device=device
     )
     data, more = ready_for(estimator, model, log, running.progress)
+    mounting = Mounting(model) if base is not None else mounted_as_logged(model, data, settings)
+    model = mounting.robot
     start = fitted_base(model) if base is None else observing(base, measured)
     # a prior decides what a weak recording leaves open; without one, or without any motion, it is
     # refused
@@ -284,7 +288,14 @@ def identify(
     choice, (found, beta, parameters, covariance, of_log, bounds, weight) = fit.choice, made
     fitted = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot))
     shown = choice.ready(fitted, data)
-    notices += [*more, *about_robot_file(robot.notices), *choice.notices, *doubts, *found.notices]
+    notices += [
+        *more,
+        *about_robot_file(robot.notices),
+        *mounting.notices,
+        *choice.notices,
+        *doubts,
+        *found.notices,
+    ]
     notices += bounds
     known = prior_parameters(choice.robot, prior, (robot, model))
     notices += diagnose(
@@ -295,6 +306,7 @@ def identify(
         record["preparation"] = preparation  # validation prepares raw recordings alike
     record |= {} if (sketch := sketch_of(data)) is None else {SKETCH: sketch.to_json()}
     record |= {**choice.record, **found.record, **weight}
+    record["selection"] = Selection(mounting.decisions).to_json()
     record |= found.record_of(beta, consistent) if isinstance(found, LogsSolution) else {}
     sigma = found.sigma if found.left is None else np.maximum(found.sigma, found.left(beta))
     low, choice = choice.robot.with_parameters(parameters), seen(choice, 0.0)

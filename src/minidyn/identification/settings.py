@@ -30,6 +30,9 @@ from minidyn.model.drives import AUTO, OWN, PLAIN, friction_symbols
 from minidyn.model.robot import Robot
 from minidyn.recording.prepare.preparation import Preparation, PreparationOptions, require_flag
 
+GRAVITY_DIRECTION = "gravity_direction"
+"""What turns gravity where the log shows another direction than the robot's file."""
+
 
 class ModelOptions(PreparationOptions, total=False):
     """The options of `Settings` but for method and consistency, as keywords of a function."""
@@ -65,9 +68,9 @@ class Settings(Preparation):
     friction: Iterable[str] | str = AUTO
     """Terms: "auto", chosen from the data; "own", those of the robot's file; or names, () none."""
     force_terms: Iterable[str] | str = ()
-    """Friction terms that the model has in addition to those of `friction`."""
+    """Terms in addition to those of `friction`; "gravity_direction": the direction of the log."""
     forbid_terms: Iterable[str] | str = ()
-    """Friction terms that the model does not have, chosen or in the robot's file."""
+    """Terms that the model does not have, chosen or in the file; "gravity_direction" likewise."""
     auto: bool = True
     """Choose terms and smoothing widths from the data; False: plain terms, widths of the file."""
     friction_per: str | None = None
@@ -95,7 +98,9 @@ class Settings(Preparation):
                 raise UnknownName(name, value, [one for one in known if one is not None])
         for name in ("friction", "force_terms", "forbid_terms"):
             value = getattr(self, name)
-            if name != "friction" or not (isinstance(value, str) and value in (AUTO, OWN)):
+            if name != "friction":
+                self._hold(name, _candidates(value))
+            elif not (isinstance(value, str) and value in (AUTO, OWN)):
                 self._hold(name, friction_symbols(value))
         wanted = () if self.friction in (AUTO, OWN) else tuple(self.friction)
         both = set(self.forbid_terms) & {*wanted, *self.force_terms}
@@ -125,6 +130,11 @@ class Settings(Preparation):
     def terms(self) -> Iterable[str] | str:
         """Friction terms to begin with: "auto", "own" or names; plain ones without `auto`."""
         return PLAIN if self.friction == AUTO and not self.auto else self.friction
+
+    @property
+    def forced_friction(self) -> tuple[str, ...]:
+        """Friction terms among `force_terms`."""
+        return tuple(term for term in self.force_terms if term != GRAVITY_DIRECTION)
 
     def replace(self, **options: Any) -> Settings:
         """Return the settings with other values of some options.
@@ -262,6 +272,13 @@ def descriptions() -> dict[str, str]:
             if isinstance(node, ast.AnnAssign) and isinstance(text, ast.Expr):
                 found[ast.unparse(node.target)] = str(ast.literal_eval(text.value)).strip()
     return found
+
+
+def _candidates(names: Iterable[str] | str) -> tuple[str, ...]:
+    """Return names of friction terms in storage order, then what else may be forced."""
+    wanted = (names,) if isinstance(names, str) or not isinstance(names, Iterable) else tuple(names)
+    friction = friction_symbols([name for name in wanted if name != GRAVITY_DIRECTION])
+    return (*friction, *((GRAVITY_DIRECTION,) if GRAVITY_DIRECTION in wanted else ()))
 
 
 def _numbers(name: str, values: Any) -> float | tuple[Any, ...]:

@@ -353,14 +353,14 @@ def settings_options(command: F) -> F:
             "forbid_terms",
             metavar="TERM",
             multiple=True,
-            help="A friction term that the model does not have; repeat.",
+            help="A term that the model does not have, or gravity_direction; repeat.",
         ),
         click.option(
             "--force-term",
             "force_terms",
             metavar="TERM",
             multiple=True,
-            help="A friction term that the model has, whatever is chosen; repeat.",
+            help="A term that the model has, whatever is chosen, or gravity_direction; repeat.",
         ),
     ):
         made = option(made)

@@ -244,7 +244,7 @@ def _with_forced(settings: Settings, joint: Joint) -> Joint:
     drive = joint.drive.without(*settings.forbid_terms)
     if joint.kind != "fixed":
         terms = terms_that_fit(
-            friction_symbols((*drive.friction, *settings.force_terms)),
+            friction_symbols((*drive.friction, *settings.forced_friction)),
             turns=joint.turns,
             coupled=bool(drive.coupling),
             balancer=drive.balancer,

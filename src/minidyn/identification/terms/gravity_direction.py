@@ -1,25 +1,25 @@
 """The direction of gravity: how the robot is mounted.
 
-A robot file seldom knows whether its robot stands on a wall or hangs from a ceiling. The regressor
-of standard parameters is linear in gravity, Y = Y_0 + g_x Y_x + g_y Y_y + g_z Y_z, so that four
+A robot file seldom knows that its robot stands on a wall or hangs from a ceiling. The regressor of
+standard parameters is linear in gravity, Y = Y_0 + g_x Y_x + g_y Y_y + g_z Y_z, so that four
 regressors give all directions. Products of their columns, with plain friction and rotor inertia
 beside them, are summed once for each joint and block of time. A direction is then a small linear
-fit: some directions are tried, and from the best one Gauss-Newton steps go on, in which the torque
-that a turn of gravity adds is one more column of the fit.
+fit. Some directions are tried; from the best one Gauss-Newton steps go on, in which the torque that
+a turn of gravity adds is one more column of the fit.
 
-Another direction than the file's is taken where it predicts blocks of time better that were held
-out, by the rule of all choices. An axis of the base's frame is simpler than a direction near it. A
-direction and its opposite are nearly tied: moments of the other sign give the same weight. Where
-inertia does not decide, that direction is taken in which bodies with positive masses carry the
-measured weight.
+The file's direction stays unless another one predicts held-out blocks of time better by the rule of
+all choices, is known well, and lies beyond its own uncertainty. Gravity of the opposite sign gives
+nearly the same torques: all moments change their sign with it, and inertia alone may notice. Where
+it does not, that sign is taken with which bodies of positive mass carry the measured weight.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import product
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import pairwise, product
 from typing import NamedTuple
 
 import numpy as np
@@ -28,181 +28,406 @@ from numpy.typing import NDArray
 from minidyn.arrays import Array
 from minidyn.dynamics.functions import regressors_by_gravity
 from minidyn.identification.consistency.prior import default_bodies
+from minidyn.identification.friction.choose import motion_of
 from minidyn.identification.friction.table import BLOCKS
 from minidyn.identification.rows.base_rows import Samples
 from minidyn.identification.score import Gain, log_density
+from minidyn.identification.selection import FORCED, Decision
+from minidyn.identification.settings import GRAVITY_DIRECTION, Settings
+from minidyn.model.drives import PLAIN, friction_symbols
+from minidyn.model.geometry import rpy_of
+from minidyn.model.joint import Joint
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, warning
+from minidyn.recording.lazy import AnyRecording
+from minidyn.recording.recording import Recording
 
-RIDGE = 1e-3
-STEPS = 12
+MAX_SAMPLES = 1200  # size: samples looked at, gravity is slow
+MAX_COLUMNS = 600  # size: of all parts of a regressor, products of more would fill memory
+MAX_STEPS = 12  # size: of Gauss-Newton
+MAX_TURN = 0.3  # size: rad in one step
+RIDGE = 1e-7  # rounding: of each column's square, for parameters that no block shows
+SIGN_WIDTH = 0.05  # of a joint's typical speed: plain friction reverses over less in no log
+MIN_ANGLE = math.radians(3.0)
+"""Smaller turns are those of floors, cables and encoders: real logs with right files have them."""
+MIN_STDS = 3.0  # by which a direction must differ from the file's, or from an axis of the base
+MAX_STD = math.radians(5.0)  # a direction that is known less well is no reason to turn a robot ...
+MIN_ERRORS = 5.0  # ... but for a gain of so many standard errors, more than chance in any log
+MAX_LINEAR = math.radians(20.0)  # beyond it the deviation of a direction says little
+MIN_LIKENESS = 0.5  # cosine between the fit's weight and that of bodies: less says no sign
+
+GRAVITY = warning(
+    "identify.gravity_direction",
+    "Gravity of the robot file does not fit the log: the robot is mounted in another way. The fit "
+    "uses the direction that the log shows.",
+    "Check how the robot is mounted. Where the direction is right, say it with the robot file: "
+    "--gravity {gravity} in the shell, md.load(..., gravity=[{gravity}]) in Python, gravity = "
+    "[{gravity}] in a TOML file; --mount {mount} says the same where the base is not turned yet. "
+    'Where the file is right: forbid_terms="gravity_direction" (--forbid-term gravity_direction).',
+)
+
+_DIRECTIONS = np.array([way for way in product((-1.0, 0.0, 1.0), repeat=3) if any(way)])
 
 
-class Fit(NamedTuple):
-    """A linear fit in one direction of gravity."""
+class Mounting(NamedTuple):
+    """How a robot is mounted.
 
-    direction: Array  # unit vector (3,) in the base's frame
-    values: Array  # standard parameters (p,)
-    left: float  # weighted squares
-    turn: Array  # step (2,), rad, that the next fit would take
-    tangents: Array
+    Attributes:
+        robot: With the direction of gravity that is used.
+        decisions: The row of the table of decisions; empty where no other direction was tried.
+        notices: What a reader should know.
+    """
+
+    robot: Robot
+    decisions: tuple[Decision, ...] = ()
+    notices: tuple[Notice, ...] = ()
+
+
+def mounted_as_logged(robot: Robot, data: AnyRecording, settings: Settings) -> Mounting:
+    """Return the robot mounted as a prepared log shows, or as it is where its file fits."""
+    is_forced = GRAVITY_DIRECTION in settings.force_terms
+    is_asked = is_forced or (settings.auto and GRAVITY_DIRECTION not in settings.forbid_terms)
+    if not is_asked or {"q", "dq", "ddq", "tau"} - set(data.signals):
+        return Mounting(robot)
+    size = MAX_SAMPLES // BLOCKS
+    motion = motion_of(
+        robot, data if isinstance(data, Recording) else data.spread(BLOCKS, size).load()
+    )
+    return Mounting(robot) if motion is None else mounted_by_motion(robot, motion, is_forced)
+
+
+def mounted_by_motion(robot: Robot, motion: Samples, is_forced: bool = False) -> Mounting:
+    """Return the robot mounted as samples of a motion and its torques show.
+
+    Args:
+        robot: On a fixed base, with any drive terms.
+        motion: Samples in the order of time.
+        is_forced: Take the best direction whatever its gain.
+
+    Example:
+        >>> import minidyn as md
+        >>> robot = md.load("ur10e")
+        >>> q, dq, ddq = md.trajectory.fourier(robot, seed=1)(t := np.linspace(0.0, 10.0, 800))
+        >>> wall = robot.mounted((math.pi / 2, 0.0, 0.0))
+        >>> samples = Samples(t, q, dq, ddq, md.inverse_dynamics(wall, q, dq, ddq))
+        >>> mounted_by_motion(robot, samples).decisions[0].is_taken
+        True
+    """
+    plain = robot.with_drives(True).with_joints(partial(_with_plain_friction, robot, motion))
+    strength = float(np.linalg.norm(robot.gravity))
+    columns = len(plain.layout) + 12 * len(plain.layout.links)
+    samples = motion[:: max(1, -(-len(motion) // MAX_SAMPLES))]
+    if not strength > 0.0 or columns > MAX_COLUMNS or len(samples) * robot.n < 4 * columns:
+        return Mounting(robot)
+    table = _Table.of(plain, samples, strength)
+    base = robot.base_placement[:3, :3]
+    bodies = _bodies(plain)
+    before = table.fitted(base.T @ robot.gravity / strength)
+    best = table.best(before)
+    is_near = best.distance(before.direction) < MIN_STDS and best.std < MAX_STD
+    is_upright = table.likeness(before, bodies) > -MIN_LIKENESS
+    after = before
+    if not (is_near and is_upright):
+        after = _simplest(table, table.upright(best, bodies), before)
+    if after is before:
+        return Mounting(robot, (Decision(GRAVITY_DIRECTION, reason="the file's fits the log"),))
+    densities = [table.densities(fit) for fit in (before, after)]
+    gain, loss = Gain.of(*densities), Gain.of(*densities[::-1])
+    is_better = gain.is_worth(robot.n)
+    if not is_better and not loss.is_worth(robot.n):  # tied: bodies of positive mass say the sign
+        likeness = [table.likeness(fit, bodies) for fit in (before, after)]
+        is_better = likeness[0] < -MIN_LIKENESS and likeness[1] > MIN_LIKENESS
+    is_known = after.std < MAX_STD or gain.mean > MIN_ERRORS * gain.standard_error
+    is_taken = is_forced or (is_better and is_known)
+    reason = "" if is_known else "the log does not determine it"
+    reason = FORCED if is_forced else reason
+    decision = Decision.of(GRAVITY_DIRECTION, (), gain, is_taken, reason)
+    if not is_taken:
+        return Mounting(robot, (decision,))
+    return _turned(robot, strength * base @ after.direction, after.std, decision)
+
+
+def _with_plain_friction(robot: Robot, motion: Samples, joint: Joint) -> Joint:
+    """Return a joint with its own terms but for loads and memories, and plain friction."""
+    drive = joint.drive.without("load", "presliding", "breakaway")
+    if joint.kind == "fixed":
+        return joint
+    terms, width = friction_symbols((*drive.friction, *PLAIN)), drive.sign_width
+    if joint.name in robot.joint_names and not width:
+        speed = motion.dq[:, robot.joint_names.index(joint.name)]
+        width = SIGN_WIDTH * float(np.sqrt(np.mean(speed**2)))
+    return replace(joint, drive=replace(drive, friction=terms, sign_width=width))
+
+
+def _bodies(robot: Robot) -> Array:
+    """Return standard parameters (p,) of bodies with positive masses.
+
+    Those of the file where it knows all ten of a link; drawn ones where it knows none.
+    """
+    links, phi = robot.layout.links, np.zeros(len(robot.layout))
+    for part in links:
+        own = robot.parameters[part]
+        phi[part] = own if np.isfinite(own).all() and own[9] > 0.0 else 0.0
+    if not phi.any():
+        for part, body in zip(links, default_bodies(robot)):
+            phi[part] = body
+    return phi
+
+
+def _angle(one: Array, other: Array) -> float:
+    return math.atan2(float(np.linalg.norm(np.cross(one, other))), float(one @ other))
+
+
+def _simplest(table: _Table, fit: _Fit, before: _Fit) -> _Fit:
+    """Return the fit in the file's direction, or along an axis of the base, where that is as good
+    as equal; else the fit.
+    """
+    if fit.distance(before.direction) < MIN_STDS:
+        return before
+    axis = min((*np.eye(3), *-np.eye(3)), key=fit.distance)
+    if fit.distance(axis) < MIN_STDS:
+        return replace(table.fitted(axis), covariance=fit.covariance)
+    return fit
+
+
+def _turned(robot: Robot, gravity: Array, std: float, decision: Decision) -> Mounting:
+    """Return the robot whose base is turned so that this gravity, world axes, is the file's."""
+    given = np.asarray(robot.gravity)
+    angle, axis = _angle(gravity, given), np.cross(gravity, given)
+    if not np.linalg.norm(axis) > 1e-9 * float(given @ given):  # opposite: any axis across will do
+        way = np.eye(3)[int(np.argmin(np.abs(given)))]
+        axis = way - given * float(way @ given) / float(given @ given)
+    x, y, z = axis / np.linalg.norm(axis)
+    K = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+    mount = rpy_of(np.eye(3) + math.sin(angle) * K + (1.0 - math.cos(angle)) * K @ K)
+    shown = ",".join(f"{round(number, 3) + 0.0:g}" for number in gravity)
+    turns = ",".join(f"{round(math.degrees(number), 2) + 0.0:g}deg" for number in mount)
+    text = (
+        f"gravity is {math.degrees(angle):.3g}° (± {math.degrees(std):.2g}°) off the robot "
+        f"file's direction: the base is taken to be turned by {turns} (roll, pitch, yaw)"
+    )
+    notice = GRAVITY(text, angle=angle, std=std, mount=turns, gravity=shown, gain=decision.gain)
+    return Mounting(robot.mounted(mount), (decision,), (notice,))
 
 
 @dataclass(frozen=True)
-class Sums:
-    """Products of columns, for each joint and block of time.
+class _Fit:
+    """A linear fit with gravity in one direction.
 
-    Columns are those of standard parameters without gravity, those of unit gravity along three
-    axes, and the torque.
+    Attributes:
+        direction: Unit vector (3,) in the base's frame.
+        values: Standard parameters (p,).
+        noise: Standard deviation of each joint's noise (n,).
+        rest: Squares that are left, in variances of the noise.
+        turn: By how much the fit would turn gravity, to first order (2,), rad.
+        covariance: Of the direction (2, 2), rad², from how blocks differ.
     """
 
-    strength: float
-    size: int
-    places: NDArray[np.intp]
-    columns: tuple[NDArray[np.intp], ...]
-    products: tuple[Array, ...]
-    samples: Array
-
-    @classmethod
-    def of(cls, robot: Robot, motion: Samples) -> Sums:
-        Y, pulls, places = regressors_by_gravity(robot, motion.q, motion.dq, motion.ddq)
-        edges = np.linspace(0, len(motion), BLOCKS + 1).astype(int)
-        found, products = [], []
-        for joint, known in enumerate(robot.torques_measured):
-            if not known: continue
-            rows = np.concatenate([Y[:, joint], *pulls[:, :, joint], motion.tau[:, [joint]]], axis=1)
-            seen = np.flatnonzero(np.any(rows != 0.0, axis=0))
-            rows = np.ascontiguousarray(rows[:, seen])
-            found.append(seen)
-            products.append(np.stack([rows[a:b].T @ rows[a:b] for a, b in zip(edges, edges[1:])]))
-        strength = float(np.linalg.norm(robot.gravity))
-        return cls(strength, Y.shape[-1], places, tuple(found), tuple(products), np.diff(edges).astype(float))
+    direction: Array
+    values: Array
+    noise: Array
+    rest: float
+    turn: Array
+    covariance: Array
 
     @property
-    def total(self):
-        return self.size + 3 * len(self.places) + 1
+    def std(self) -> float:
+        """Of the direction where it is least known, rad."""
+        return math.sqrt(float(np.linalg.eigvalsh(self.covariance)[-1]))
 
-    def whole(self, sigma, left_out=None):
-        W = np.zeros((len(self.samples), self.total, self.total))
-        for at, part, noise in zip(self.columns, self.products, sigma):
-            W[:, at[:, None], at] += part / noise**2
-        return W
+    def distance(self, direction: Array) -> float:
+        """Return how far a direction is off, in standard deviations of floors and data."""
+        way = _across(self.direction).T @ direction
+        way *= _angle(self.direction, direction) / max(float(np.linalg.norm(way)), 1e-300)
+        squares, axes = np.linalg.eigh(self.covariance)
+        least = (MIN_ANGLE / MIN_STDS) ** 2
+        return math.sqrt(
+            float(np.sum((axes.T @ way) ** 2 / np.clip(squares, least, MAX_LINEAR**2)))
+        )
 
-    def mapping(self, direction):
-        T = np.zeros((self.total, self.size + 1))
-        T[np.arange(self.size), np.arange(self.size)] = 1.0
-        for k in range(3):
-            T[self.size + k * len(self.places) + np.arange(len(self.places)), self.places] = self.strength * direction[k]
-        T[-1, -1] = 1.0
-        return T
 
-    def rows(self, W, direction):
-        """(..., C, C) -> (..., p + 1, C)"""
-        p, q = self.size, len(self.places)
-        found = np.concatenate([W[..., :p, :], W[..., -1:, :]], axis=-2)
-        pull = np.einsum("k,...kqc->...qc", self.strength * direction, W[..., p:-1, :].reshape(*W.shape[:-2], 3, q, W.shape[-1]))
-        found[..., self.places, :] += pull
-        return found
+@dataclass(frozen=True)
+class _Table:
+    """Products of columns, for each joint and block of time.
 
-    def turned(self, values, direction):
-        tangents = np.linalg.svd(direction[None])[2][1:].T
-        d = np.zeros((self.total, 2))
-        d[self.size:-1] = self.strength * np.einsum("kt,q->kqt", tangents, values[self.places]).reshape(-1, 2)
-        return d, tangents
+    Columns: standard parameters without gravity (p), first moments and masses of all links with one
+    m/s² along each axis (3 · m), torque.
+    """
 
-    def problem(self, W, direction):
-        H = self.rows(W, direction)
-        return np.swapaxes(self.rows(np.swapaxes(H, -1, -2), direction), -1, -2), H
+    strength: float  # of gravity, m/s²
+    size: int  # p
+    places: NDArray[np.intp]  # of moments and masses (m,) among standard parameters
+    columns: tuple[NDArray[np.intp], ...]  # for each joint, those that its torque sees
+    products: tuple[Array, ...]  # for each joint (blocks, c, c)
+    weights: tuple[Array, ...]  # of gravity's columns without their means, which offsets explain
+    samples: Array  # of each block (blocks,)
 
-    def fit(self, W, direction, step=False):
-        P, H = self.problem(W, direction)
-        values, left = solve(P)
-        if not step:
-            return Fit(direction, values, left, np.zeros(2), np.zeros((3, 2)))
-        d, tangents = self.turned(values, direction)
-        side, own = H @ d, d.T @ W @ d
-        P = np.block([[P[:-1, :-1], side[:-1], P[:-1, -1:]], [side[:-1].T, own, side[-1:].T], [P[-1:, :-1], side[-1:], P[-1:, -1:]]])
-        more, _ = solve(P)
-        return Fit(direction, values, left, more[-2:], tangents)
+    @classmethod
+    def of(cls, robot: Robot, motion: Samples, strength: float) -> _Table:
+        """Sum the products along a motion."""
+        Y, pulls, places = regressors_by_gravity(robot, motion.q, motion.dq, motion.ddq)
+        edges = np.linspace(0, len(motion), BLOCKS + 1).astype(int)
+        columns, products, weights = [], [], []
+        for joint, is_measured in enumerate(robot.torques_measured):
+            if is_measured:
+                weight = np.concatenate([*pulls[:, :, joint]], axis=1)
+                rows = np.concatenate([Y[:, joint], weight, motion.tau[:, [joint]]], axis=1)
+                weight = weight - weight.mean(axis=0)
+                weights.append(weight.T @ weight)
+                seen = np.flatnonzero(np.append(rows[:, :-1].any(axis=0), True))
+                rows = np.ascontiguousarray(rows[:, seen])
+                columns.append(seen)
+                blocks = [rows[begin:end] for begin, end in pairwise(edges)]
+                products.append(np.stack([block.T @ block for block in blocks]))
+        sizes = np.diff(edges).astype(float)
+        parts = tuple(columns), tuple(products), tuple(weights)
+        return cls(strength, Y.shape[-1], places, *parts, sizes)
 
-    def refined(self, W, direction):
-        now = self.fit(W, direction, True)
-        for _ in range(STEPS):
-            turn = now.turn * min(1.0, 0.3 / max(np.linalg.norm(now.turn), 1e-12))
-            if np.linalg.norm(turn) < 1e-5: break
-            for _ in range(6):
-                d = now.direction + now.tangents @ turn
-                new = self.fit(W, d / np.linalg.norm(d), True)
-                if new.left < now.left: break
-                turn = turn / 3
-            else: break
-            now = new
-        return now
+    def fitted(self, direction: Array, noise: Array | None = None) -> _Fit:
+        """Return the fit with gravity in a direction, noise and weights in agreement."""
+        noise = self._sizes if noise is None else noise
+        for _ in range(3):
+            W = self._weighted(self._sums, noise)
+            values = _solved(self._problem(W, direction))[0]
+            left = self._squares(self._sums, values, direction)
+            noise = np.maximum(np.sqrt(left / self.samples.sum()), 1e-6 * self._sizes)
+        return self._stepped(self._weighted(self._sums, noise), direction, noise)
 
-    def squares(self, values, direction):
-        w = self.mapping(direction) @ np.append(values, -1.0)
-        return np.stack([np.maximum(np.einsum("i,bij,j->b", w[at], P, w[at]), 0) for at, P in zip(self.columns, self.products)], axis=1)
+    def best(self, before: _Fit) -> _Fit:
+        """Return the fit in the best direction of all."""
+        W = self._weighted(self._sums, self._sizes)
+        tried = [before.direction, *(way / np.linalg.norm(way) for way in _DIRECTIONS)]
+        rests = [_solved(self._problem(W, way))[1] for way in tried]
+        return self.refined(tried[int(np.argmin(rests))])
 
-    def noise(self, direction, sigma, rounds=3):
-        for _ in range(rounds):
-            fit = self.fit(self.whole(sigma).sum(0), direction)
-            s = np.sqrt(self.squares(fit.values, direction).sum(0) / self.samples.sum())
-            sigma = np.maximum(s, 1e-6 * self.sizes)
-        return sigma
+    def refined(self, direction: Array) -> _Fit:
+        """Return the best fit near a direction, by Gauss-Newton, and how well it is known."""
+        fit = self.fitted(direction)
+        for _ in range(2):  # the noise is that of the direction in the end
+            W, noise = self._weighted(self._sums, fit.noise), fit.noise
+            for _ in range(MAX_STEPS):
+                nearer = self._nearer(W, fit)
+                if nearer is None:
+                    break
+                fit = nearer
+            fit = self.fitted(fit.direction, noise)
+        turns = np.array(
+            [self._stepped(W, fit.direction, fit.noise).turn for W in self._without_each(fit.noise)]
+        )
+        spread = (len(turns) - 1) * np.cov(turns.T, bias=True)  # of the jackknife
+        return replace(fit, covariance=spread)
+
+    def upright(self, fit: _Fit, bodies: Array) -> _Fit:
+        """Return the fit, or that of the opposite direction where held-out blocks say so.
+
+        Where they are silent, bodies of positive mass do (p,).
+        """
+        opposite = self.refined(-fit.direction)
+        densities = self.densities(fit), self.densities(opposite)
+        joints = len(self.columns)
+        if Gain.of(*densities).is_worth(joints):
+            return opposite
+        if Gain.of(*densities[::-1]).is_worth(joints):
+            return fit
+        return max((fit, opposite), key=lambda one: self.likeness(one, bodies))
+
+    def densities(self, fit: _Fit) -> Array:
+        """Return the mean log density of a sample in each block that was held out (blocks,)."""
+        values = _solved(self._problem(self._without_each(fit.noise), fit.direction))[0]
+        squares = [
+            self._squares([part[block] for part in self.products], own, fit.direction)
+            for block, own in enumerate(values)
+        ]
+        return log_density(np.array(squares), self.samples, fit.noise)
+
+    def likeness(self, fit: _Fit, bodies: Array) -> float:
+        """Return the cosine between the weight that a fit has and that of bodies (p,)."""
+        W = sum(part / std**2 for part, std in zip(self.weights, fit.noise))
+        own, other = (
+            np.outer(fit.direction, phi[self.places]).ravel() for phi in (fit.values, bodies)
+        )
+        size = math.sqrt(float(own @ W @ own) * float(other @ W @ other))
+        return float(own @ W @ other) / size if size > 0.0 else 0.0
 
     @cached_property
-    def sizes(self):
-        s = np.sqrt([P[:, -1, -1].sum() for P in self.products] / self.samples.sum())
-        return np.where(s > 0, s, 1.0)
+    def _sums(self) -> list[Array]:
+        """Products over all blocks, for each joint (c, c)."""
+        return [part.sum(axis=0) for part in self.products]
 
-    def densities(self, direction, sigma):
-        W = self.whole(sigma)
-        P = self.problem(W, direction)[0]
-        values, _ = solve(P.sum(0) - P)
-        squares = np.stack([self.squares(v, direction)[b] for b, v in enumerate(values)])
-        return log_density(squares, self.samples, sigma)
+    @cached_property
+    def _sizes(self) -> Array:
+        """Root mean square of each joint's torque (n,)."""
+        sizes = np.sqrt([part[-1, -1] / self.samples.sum() for part in self._sums])
+        return np.where(sizes > 0.0, sizes, 1.0)
 
-    def spread(self, direction, sigma):
-        W = self.whole(sigma)
-        W = W.sum(0)-W
-        turns = np.stack([self.fit(w, direction, True).turn for w in W])
-        turns -= turns.mean(0)
-        B = len(turns)
-        return (B - 1) / B * turns.T @ turns
+    def _weighted(self, parts: Sequence[Array], noise: Array) -> Array:
+        """Return the sum of products (..., c, c) over joints in units of their noise."""
+        count = self.size + 3 * len(self.places) + 1
+        W = np.zeros((*parts[0].shape[:-2], count, count))
+        for seen, part, std in zip(self.columns, parts, noise):
+            W[..., seen[:, None], seen] += part / std**2
+        return W
 
-    def alignment(self, values, direction, bodies, sigma):
-        """cos between gravity torque of fit and bodies."""
-        def grav(v):
-            w = np.zeros(self.total)
-            for k in range(3):
-                w[self.size + k * len(self.places) + np.arange(len(self.places))] = direction[k] * v[self.places]
-            return w
-        W = self.whole(sigma).sum(0)
-        a, b = grav(values), grav(bodies)
-        return a @ W @ b / max(math.sqrt((a @ W @ a) * (b @ W @ b)), 1e-300)
+    def _without_each(self, noise: Array) -> Array:
+        """Return the sum without each block (blocks, c, c)."""
+        return self._weighted([part.sum(axis=0) - part for part in self.products], noise)
+
+    def _rows(self, W: Array, direction: Array) -> Array:
+        """Return rows of standard parameters and torque (..., p + 1, c) for all columns' rows."""
+        kept = np.concatenate([W[..., : self.size, :], W[..., -1:, :]], axis=-2)
+        for axis, pull in enumerate(self.strength * direction):
+            first = self.size + axis * len(self.places)
+            kept[..., self.places, :] += pull * W[..., first : first + len(self.places), :]
+        return kept
+
+    def _problem(self, W: Array, direction: Array) -> Array:
+        """Return products (..., p + 1, p + 1) of standard parameters and torque."""
+        half = np.swapaxes(self._rows(W, direction), -1, -2)
+        return self._rows(half, direction)
+
+    def _stepped(self, W: Array, direction: Array, noise: Array) -> _Fit:
+        """Return the fit, with the turn that it would take."""
+        half = self._rows(W, direction)
+        P = self._rows(half.T, direction)
+        values, rest = _solved(P)
+        turned = np.zeros((len(W), 2))
+        weights = self.strength * values[self.places]
+        turned[self.size : -1] = np.kron(_across(direction), weights[:, None])
+        beside, own = half @ turned, turned.T @ W @ turned
+        whole = np.block([[own, beside.T], [beside, P]])
+        return _Fit(direction, values, noise, float(rest), _solved(whole)[0][:2], np.zeros((2, 2)))
+
+    def _nearer(self, W: Array, fit: _Fit) -> _Fit | None:
+        """Return the fit after one step of Gauss-Newton; None where none leaves less."""
+        size = float(np.linalg.norm(fit.turn))
+        step = fit.turn * min(1.0, MAX_TURN / max(size, 1e-300))
+        while float(np.linalg.norm(step)) > 1e-5:
+            moved = fit.direction + _across(fit.direction) @ step
+            tried = self._stepped(W, moved / np.linalg.norm(moved), fit.noise)
+            if tried.rest < fit.rest:
+                return tried
+            step = step / 3.0
+        return None
+
+    def _squares(self, parts: Sequence[Array], values: Array, direction: Array) -> Array:
+        """Return the squares that values leave of each joint's torque (n,)."""
+        pulls = np.outer(self.strength * direction, values[self.places]).ravel()
+        whole = np.concatenate([values, pulls, [-1.0]])
+        left = [float(whole[seen] @ part @ whole[seen]) for seen, part in zip(self.columns, parts)]
+        return np.maximum(left, 0.0)
 
 
-def solve(P):
-    scale = np.sqrt(np.maximum(np.diagonal(P, axis1=-2, axis2=-1)[..., :-1], 0.0)); scale = np.where(scale > 0, scale, 1.0)
-    A = P[..., :-1, :-1] / (scale[..., None] * scale[..., None, :])
-    b = P[..., :-1, -1] / scale
-    A[..., np.arange(A.shape[-1]), np.arange(A.shape[-1])] += RIDGE
-    x = np.linalg.solve(A, b[..., None])[..., 0]
-    return x / scale, P[..., -1, -1] - np.sum(b * x, axis=-1)
+def _across(direction: Array) -> Array:
+    """Return two unit vectors across a direction (3, 2)."""
+    return np.asarray(np.linalg.svd(direction[None])[2][1:].T)
 
 
-DIRECTIONS = np.array([d for d in product((-1.0, 0.0, 1.0), repeat=3) if any(d)])
-DIRECTIONS /= np.linalg.norm(DIRECTIONS, axis=1)[:, None]
-
-
-def bodies_of(robot):
-    drawn = default_bodies(robot)
-    phi = np.zeros(len(robot.layout))
-    for k, part in enumerate(robot.layout.links):
-        own = robot.parameters[part]
-        phi[part] = own if np.isfinite(own).all() and own[9] > 0 else np.nan
-    ok = np.isfinite(phi)
-    ratio = np.nansum(phi[[p.start+9 for p in robot.layout.links]])
-    for k, part in enumerate(robot.layout.links):
-        if np.isnan(phi[part]).any():
-            phi[part] = drawn[k] if not ratio > 0 else 0.0
-    return phi
+def _solved(products: Array) -> tuple[Array, Array]:
+    """Return (values (..., k), squares that are left (...)) of products, the torque last."""
+    squares = np.diagonal(products, axis1=-2, axis2=-1)[..., :-1]
+    scale = np.sqrt(np.where(squares > 0.0, squares, 1.0))
+    A = products[..., :-1, :-1] / (scale[..., None] * scale[..., None, :])
+    A[..., range(A.shape[-1]), range(A.shape[-1])] += RIDGE
+    right = products[..., :-1, -1] / scale
+    values = np.linalg.solve(A, right[..., None])[..., 0]
+    return values / scale, products[..., -1, -1] - np.sum(right * values, axis=-1)
