@@ -257,7 +257,7 @@ def setting_of(table: Table, name: str) -> Any:
     try:
         Settings(**{name: value})
     except MinidynError as error:
-        text = str(error).removeprefix(f"{name}: ").replace(f"unknown {name} ", "unknown ", 1)
+        text = str(error).removeprefix(f"{name}: ").replace(f"unknown {name} '", "unknown '", 1)
         raise table.error(name, text) from None
     return value
 
