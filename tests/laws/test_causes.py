@@ -12,7 +12,8 @@ from test_torque_scale import robot_and_log
 import minidyn as md
 from conftest import count
 from minidyn.identification.diagnose.causes import likely_causes
-from minidyn.identification.diagnose.plausible import scale_notices
+from minidyn.identification.diagnose.robot_file import scale_notices
+from minidyn.identification.diagnose.torque_scales import compared
 
 ROBOTS = ("panda", "puma560", "ur10e")
 Plant = Callable[[md.Recording], md.Recording]
@@ -94,9 +95,9 @@ def test_files_that_are_not_exact_have_no_other_cause() -> None:
     for seed in range(count(3, 40)):
         for name in (*ROBOTS, "two_link")[: count(4, 4)]:
             file, log = robot_and_log(name, seed, 0.15)
-            data = md.prepare(file, log)
-            motion = data.q, np.asarray(data.dq), np.asarray(data.ddq)
-            causes = likely_causes(file, motion, np.asarray(data.tau), file.parameters)
+            data = compared(file, md.prepare(file, log), file.parameters)
+            assert data is not None
+            causes = likely_causes(file, data, file.parameters)
             assert not causes or causes[0].kind == "scale" or not causes[0].convinces
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import minidyn as md
 from conftest import count
-from minidyn.identification.diagnose.plausible import torque_scales
+from minidyn.identification.diagnose.torque_scales import torque_scales
 
 
 def wrist_log(

@@ -17,7 +17,7 @@ import minidyn as md
 from conftest import count
 from minidyn.app.job import Job, Log
 from minidyn.errors import DescriptionError, UnknownName
-from minidyn.identification.diagnose.plausible import mass_notices
+from minidyn.identification.diagnose.robot_file import mass_notices
 from minidyn.notices import Notice
 from minidyn.recording.prepare.times import TIMES
 

@@ -11,7 +11,8 @@ import pytest
 
 import minidyn as md
 from conftest import count
-from minidyn.identification.diagnose.plausible import mass_notices, scale_notices, torque_scales
+from minidyn.identification.diagnose.robot_file import mass_notices, scale_notices
+from minidyn.identification.diagnose.torque_scales import torque_scales
 
 ROBOTS = ("puma560", "panda", "ur10e")
 

@@ -19,7 +19,7 @@ import minidyn as md
 from chromium import CUT, Browser, find_chromium
 from minidyn.app.cli.main import main
 from minidyn.errors import DescriptionError, MinidynError
-from minidyn.identification.diagnose.plausible import Meaningless, meaningless
+from minidyn.identification.diagnose.meaningless import Meaningless, meaningless
 from minidyn.model.joint import Limits
 from report_cases import HOSTILE_NAME, hostile_estimate, small_estimate
 

@@ -12,7 +12,8 @@ from scipy.signal import butter, sosfiltfilt
 
 import minidyn as md
 from conftest import OWN
-from minidyn.identification.diagnose.plausible import scale_notices, torque_scales
+from minidyn.identification.diagnose.robot_file import scale_notices
+from minidyn.identification.diagnose.torque_scales import torque_scales
 from minidyn.recording.ready import ready
 
 DATA = Path(__file__).parents[2] / ".." / "shared" / "data"

@@ -36,7 +36,8 @@ from minidyn.identification.diagnose.log_facts import (
     log_facts,
     shown_word,
 )
-from minidyn.identification.diagnose.plausible import meaningless, torque_scales
+from minidyn.identification.diagnose.meaningless import meaningless
+from minidyn.identification.diagnose.torque_scales import torque_scales
 from minidyn.identification.estimate import Estimate, load_estimate
 from minidyn.identification.estimators.method import Options, Solution
 from minidyn.identification.estimators.methods import METHODS

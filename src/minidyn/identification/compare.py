@@ -15,7 +15,7 @@ from minidyn.base.base_map import BaseMap
 from minidyn.display import MEASURED, MODEL, DisplayTable, new_figure, shows_progress
 from minidyn.errors import MinidynError, UnknownName, shows_options
 from minidyn.formats.load import as_robot
-from minidyn.identification.diagnose.plausible import require_meaning
+from minidyn.identification.diagnose.meaningless import require_meaning
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.methods import ANY_MOTION, METHODS
 from minidyn.identification.friction.per_log import ONE_LOG

@@ -19,7 +19,7 @@ from minidyn.base.base_parameters import base_parameters
 from minidyn.display import shows_progress
 from minidyn.errors import MinidynError, ShapeError, shows_options
 from minidyn.formats.load import as_robot
-from minidyn.identification.diagnose.plausible import require_meaning
+from minidyn.identification.diagnose.meaningless import require_meaning
 from minidyn.identification.identify import PathLike, identify
 from minidyn.identification.known_torque import KnownTorqueLike
 from minidyn.identification.settings import Settings, SettingsOptions, settings_of

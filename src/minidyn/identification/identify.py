@@ -29,7 +29,7 @@ from minidyn.identification.consistency.prior import (
 )
 from minidyn.identification.diagnose.diagnose import diagnose
 from minidyn.identification.diagnose.excitation import with_shown_condition
-from minidyn.identification.diagnose.plausible import has_enough, require_meaning
+from minidyn.identification.diagnose.meaningless import has_enough, require_meaning
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.least_squares import foretold
 from minidyn.identification.estimators.method import Method, Options, Solution

@@ -11,7 +11,7 @@ from minidyn.base.base_map import BaseMap
 from minidyn.identification.diagnose.delay import delay_notices
 from minidyn.identification.diagnose.excitation import excitation_notices
 from minidyn.identification.diagnose.joint_scales import joint_scale_notices
-from minidyn.identification.diagnose.plausible import file_notices
+from minidyn.identification.diagnose.robot_file import file_notices
 from minidyn.identification.estimators.method import Solution
 from minidyn.identification.friction.per_log import differing
 from minidyn.model.robot import Robot

@@ -32,7 +32,7 @@ from minidyn.base.base_parameters import base_parameters
 from minidyn.errors import DescriptionError, MinidynError, WorkerFailed
 from minidyn.files import made_folder, write_atomically
 from minidyn.formats.toml.write import toml_text
-from minidyn.identification.diagnose.plausible import require_meaning
+from minidyn.identification.diagnose.meaningless import require_meaning
 from minidyn.identification.estimators import solve
 from minidyn.identification.estimators.least_squares import Fit, covariance_of, fit
 from minidyn.identification.fleet.logs import Logs, are_paths, open_logs
