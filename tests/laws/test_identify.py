@@ -9,7 +9,7 @@ import pytest
 import minidyn as md
 from conftest import OWN
 from minidyn.identification.consistency.certificate import certify
-from minidyn.identification.diagnose.excitation import advise
+from minidyn.identification.diagnose.advice import advise
 from minidyn.identification.estimate import load_estimate
 from minidyn.identification.identify import identify
 from minidyn.identification.rows.triangles import assemble

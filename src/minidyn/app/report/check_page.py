@@ -15,10 +15,10 @@ from minidyn.files import check_outputs, write_atomically
 from minidyn.identification.diagnose.log_facts import (
     FAIR,
     HEADINGS,
-    WELL,
     JointFacts,
     shown_word,
 )
+from minidyn.identification.diagnose.thresholds import LARGE
 from minidyn.notices import worth_telling
 from minidyn.pages.charts import Axis, Plot, legend, nice_range, picture
 from minidyn.pages.html import Section, figure, folded, notice_section, page, sentence, table
@@ -258,7 +258,7 @@ def _excitation(check: Check) -> Section | None:
         marks.append(
             tag("text", words, x=float(plot.px(at)) + 5, y=y + 12, class_=f"value {level}")
         )
-    for limit in (WELL, FAIR):
+    for limit in (LARGE, FAIR):
         at = float(plot.px(limit))
         marks.append(tag("line", class_="limit", x1=at, x2=at, y1=8, y2=8 + plot.height))
     drawn = picture(

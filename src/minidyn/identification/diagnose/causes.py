@@ -35,8 +35,6 @@ SAMPLES = 300  # size: samples on which each cause is tried
 OFFSETS = 24  # size: angles of a turn that are tried
 MAX_FILE_ERROR = 0.04
 """Share of the squared torque that stays open with a file that is not exact."""
-MAX_OPEN = 0.12
-"""The same with the cause of a difference undone."""
 
 Motion = tuple[Array, Array, Array]
 """Positions, speeds and accelerations (N, n)."""
@@ -63,7 +61,7 @@ class Cause:
     @property
     def convinces(self) -> bool:
         """Whether it explains nearly all that a file which is not exact leaves."""
-        return self.is_large and self.explained >= MOST and self.open <= MAX_OPEN
+        return self.is_large and self.explained >= MOST and self.open <= LARGE
 
 
 class _Comparison:
@@ -75,7 +73,7 @@ class _Comparison:
         q, dq, ddq = (signal[rows] for signal in log.motion)
         self.motion, self.tau = (q, dq, ddq), log.tau[rows]
         file = self.file(self.motion)
-        self.drives = drive_spans(self.motion)
+        self.drives = drive_spans(log.drives[rows])
         sizes = np.linalg.norm(self.alone(file), axis=0)
         self.counts = sizes > LARGE * sizes.max(initial=0.0)
         self.open = self.compare(file)
@@ -241,7 +239,7 @@ def _swapped(log: _Comparison) -> Iterator[Cause]:
         pair, tau = f"{names[first]} and {names[second]}", log.tau[:, order]
         yield log.judged("swapped", f"swapped torques of {pair}", log.compare(file, tau))
         q, dq, ddq = (signal[:, order] for signal in log.motion)
-        open_ = log.compare(log.file((q, dq, ddq)), tau, drive_spans((q, dq, ddq)))
+        open_ = log.compare(log.file((q, dq, ddq)), tau, [log.drives[k] for k in order])
         yield log.judged("swapped", f"swapped joints {pair}", open_)
 
 

@@ -29,7 +29,7 @@ from minidyn.notices import Notice, info
 from minidyn.recording.ready import RecordingLike, as_recording, ready
 from minidyn.recording.recording import Recording
 
-_FOLDS = 5
+FOLDS = 5  # size: stretches of time, each left out once
 
 REMOVED = info(
     "essential.removed",
@@ -163,9 +163,9 @@ def essential(
     run = ready(estimate.robot, recording, purpose="finding essential parameters", in_memory=True)
     run = remembering(estimate.robot, run)
     notices = [notice for notice in run.notices if notice not in recording.notices]
-    if len(run) * run.n < 2 * estimate.base.rank * _FOLDS:
+    if len(run) * run.n < 2 * estimate.base.rank * FOLDS:
         raise MinidynError(
-            f"{len(run)} samples are too few for {estimate.base.rank} base parameters in {_FOLDS} "
+            f"{len(run)} samples are too few for {estimate.base.rank} base parameters in {FOLDS} "
             "parts"
         )
     with single_thread():
@@ -194,7 +194,7 @@ class _Problem:
                 estimate.robot, piece.q, dq, ddq, base=estimate.base, memory=states
             ), tau
 
-        edges = np.linspace(0, len(run), _FOLDS + 1).astype(int)
+        edges = np.linspace(0, len(run), FOLDS + 1).astype(int)
         parts = tuple(reduced(pieces_of(run[int(a) : int(b)], columns)) for a, b in pairwise(edges))
         torque = np.array([float(np.sum(np.square(run.tau[a:b]))) for a, b in pairwise(edges)])  # type: ignore[index]
         size = estimate.base.rank

@@ -16,12 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from minidyn.arrays import Array, single_thread
+from minidyn.identification.diagnose.thresholds import LEVEL
 from minidyn.identification.estimators.solve import block_sums, pseudo_inverse
 from minidyn.identification.rows.pieces import Pieces
 from minidyn.identification.rows.triangles import triangle_of
 from minidyn.notices import Notice, info, warning
-
-LEVEL = 0.05
 
 BIASED = warning(
     "identify.biased",
@@ -32,11 +31,11 @@ UNBIASED = info(
     "identify.unbiased", "A test finds no bias of plain least squares on this recording."
 )
 
-_DRAWS, _AT_ONCE = 5000, 100
-_MANY = (
-    20  # blocks for each parameter: with more, what leaks through the fit is nothing beside them
-)
-_NOTHING = 1e-9  # of a joint's torque: a difference of regressors below is rounding
+DRAWS = 5000  # size: draws of signs
+AT_ONCE = 100  # size: draws in memory
+MANY_BLOCKS = 20
+"""For each parameter: with more, what leaks through the fit is nothing beside them."""
+ROUNDING = 1e-9  # rounding: of a joint's torque, for a difference of regressors
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ def exogeneity_test(pieces: Pieces, beta: Array, sigma: Array, length: int) -> E
         inverse, _ = pseudo_inverse(factor[:size, :size])
         along, right = inverse @ factor[:size, size : size + count], inverse @ factor[:size, -1]
         left = np.linalg.norm(factor[size : size + count, size : size + count], axis=0)
-        shown = np.flatnonzero(left > _NOTHING * torque)
+        shown = np.flatnonzero(left > ROUNDING * torque)
         if not len(shown):
             return Exogeneity(0.0, (0, 0), 1.0)
 
@@ -139,13 +138,13 @@ def _mean_is_zero(sums: Array, pull: Array, leak: Array) -> Exogeneity:
     sums, leak = sums / lengths, leak / lengths[:, None]
     found = float(_statistic(sums[None])[0])
     rng, least, drawn = np.random.default_rng(0), found * (1.0 - 1e-12), 0
-    for _ in range(_DRAWS // _AT_ONCE):
-        signs = rng.choice([-1.0, 1.0], size=(_AT_ONCE, count))
+    for _ in range(DRAWS // AT_ONCE):
+        signs = rng.choice([-1.0, 1.0], size=(AT_ONCE, count))
         again = signs[:, :, None] * sums
-        if count <= _MANY * pull.shape[1]:
+        if count <= MANY_BLOCKS * pull.shape[1]:
             again -= (leak.reshape(-1, pull.shape[1]) @ (signs @ pull).T).T.reshape(-1, count, size)
         drawn += int(np.sum(_statistic(again) >= least))
-    p_value = (1.0 + drawn) / (_DRAWS + 1.0)
+    p_value = (1.0 + drawn) / (DRAWS + 1.0)
     share = min(found / count, 1.0 - 1e-12)
     return Exogeneity((count - size) / size * share / (1.0 - share), (size, count - size), p_value)
 

@@ -14,9 +14,9 @@ from functools import partial
 from itertools import chain
 
 import numpy as np
-from numpy.typing import NDArray
 
 from minidyn.arrays import Array
+from minidyn.identification.diagnose.thresholds import FACTOR, FAR, LARGE, MOST
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, warning
 from minidyn.recording.lazy import AnyRecording
@@ -49,24 +49,19 @@ UNEVEN_RUNS = warning(
     "Check the unit of time of each file. They can be fitted together where the rates are right.",
 )
 
-WELL, FAIR = 0.1, 0.3
-"""Relative standard deviations up to which a parameter is shown well, and up to which it is shown
-fairly.
-"""
+FAIR = 0.3
+"""Relative standard deviation up to which a parameter is shown fairly, and well up to `LARGE`."""
 HEADINGS = (
     "joint", "position", "limits", "speed", "torque", "scale", "noise", "reversals", "standstill", "saturated",  # noqa: E501
 )  # fmt: skip
 """Of the table of joints."""
-_TILE = 1 << 16
-_EQUAL = 1e-6  # of the largest torque: values so near to it are cut off there
-_DISTINCT = 200  # values of a coarse sensor: equal ones are no sign of saturation
-_VARIES = 0.2  # of the largest torque: one that varies by less is nearly constant
-_BOUND = 0.98  # of the effort limit
-_SATURATED = 0.005  # share of samples at the bound that is worth a word
-_SLOW = 0.02  # of the largest speed: slower is standstill
-_RESTING = 0.8  # share of standstill that is worth a word
-_REVERSALS = 2  # that are too few
-_TOO_FAST = 1.5  # times the speed limit
+EQUAL = 1e-6  # rounding: of the largest torque: values so near to it are cut off there
+MIN_SATURATED = 0.005
+"""Share of samples at the largest torque that is reported."""
+MAX_STANDSTILL = 0.02
+"""Of a joint's largest speed: slower is standstill."""
+MIN_REVERSALS = 2
+"""Of a joint: fewer do not separate dry friction from gravity and offsets."""
 
 
 @dataclass(frozen=True)
@@ -75,16 +70,16 @@ class JointFacts:
 
     name: str
     unit: str  # rad or m
-    least: float  # position
-    most: float
     lower: float  # limits of the robot's file
     upper: float
-    speed: float  # largest
     speed_limit: float
-    torque: float  # largest
-    torque_rms: float
     effort: float  # limit
     reversals: int
+    least: float  # position
+    most: float
+    speed: float  # largest
+    torque: float  # largest
+    torque_rms: float
     standstill: float  # share of samples
     saturated: float  # share of samples
     noise: float = math.nan  # standard deviation of the torque that a first fit does not explain
@@ -117,7 +112,7 @@ def shown_word(relative: float) -> str:
     """
     if not math.isfinite(relative):
         return "not"
-    return "well" if relative <= WELL else "fairly" if relative <= FAIR else "weakly"
+    return "well" if relative <= LARGE else "fairly" if relative <= FAIR else "weakly"
 
 
 @dataclass(frozen=True)
@@ -144,75 +139,73 @@ class _Stretch:
 class _Ranges:
     """What samples hold of each joint, as they were logged: each (n,)."""
 
-    effort: Array  # limits
     least: Array
     most: Array
     torque: Array  # largest, sign apart
-    low: Array  # torque, with its sign
-    high: Array
     at_bound: Array  # samples near the largest torque
-    at_limit: Array  # samples near the limit
     squares: Array
     samples: int = 0
-    coarse: NDArray[np.bool_] | None = None  # whether the first samples have few values of torque
+    next_share: Array | None = None  # of the first samples: at the next largest torque
 
     @classmethod
-    def of(cls, effort: Array) -> _Ranges:
-        n = len(effort)
+    def of(cls, n: int) -> _Ranges:
         none = np.zeros(n)  # nothing is changed in place
-        up, down = np.full(n, np.inf), np.full(n, -np.inf)
-        return cls(effort, up, down, none, up, down, none, none, none)
+        return cls(np.full(n, np.inf), np.full(n, -np.inf), none, none, none)
 
     def add(self, tile: Recording) -> None:
         q = np.where(np.isfinite(tile.q), tile.q, np.nan)
-        self.least, self.most = (
-            np.fmin(self.least, np.fmin.reduce(q)),
-            np.fmax(self.most, np.fmax.reduce(q)),
-        )
+        self.least = np.fmin(self.least, np.fmin.reduce(q))
+        self.most = np.fmax(self.most, np.fmax.reduce(q))
         if tile.tau is not None:
             tau = np.abs(np.nan_to_num(tile.tau))
-            if self.coarse is None:
-                self.coarse = np.array(
-                    [len(np.unique(column)) < min(_DISTINCT, len(tile) / 4) for column in tau.T]
-                )
+            if self.next_share is None:
+                self.next_share = np.array([_next_share(column) for column in tau.T])
             self._larger(tau.max(axis=0, initial=0.0))
-            signed = np.nan_to_num(tile.tau)
-            self.low = np.minimum(self.low, signed.min(axis=0, initial=np.inf))
-            self.high = np.maximum(self.high, signed.max(axis=0, initial=-np.inf))
-            near = (tau >= self.torque * (1 - _EQUAL)) & (self.torque > 0)
+            near = (tau >= self.torque * (1 - EQUAL)) & (self.torque > 0)
             self.at_bound = self.at_bound + np.sum(near, axis=0)
-            self.at_limit = self.at_limit + np.sum(tau >= _BOUND * self.effort, axis=0)
             self.squares = self.squares + np.sum(tau**2, axis=0)
         self.samples += len(tile)
 
     def _larger(self, highest: Array) -> None:
         """Begin to count anew where a larger torque was found."""
-        self.at_bound = np.where(highest > self.torque * (1 + _EQUAL), 0.0, self.at_bound)
+        self.at_bound = np.where(highest > self.torque * (1 + EQUAL), 0.0, self.at_bound)
         self.torque = np.maximum(self.torque, highest)
 
     def join(self, after: _Ranges) -> None:
         """Add what other samples hold, those that come next."""
         self.least, self.most = np.fmin(self.least, after.least), np.fmax(self.most, after.most)
-        self.low, self.high = np.minimum(self.low, after.low), np.maximum(self.high, after.high)
         before = self.torque
         self._larger(after.torque)
-        self.at_bound = self.at_bound + np.where(
-            before > after.torque * (1 + _EQUAL), 0.0, after.at_bound
-        )
-        self.at_limit, self.squares = self.at_limit + after.at_limit, self.squares + after.squares
-        self.coarse = after.coarse if self.coarse is None else self.coarse
+        is_larger = before > after.torque * (1 + EQUAL)
+        self.at_bound = self.at_bound + np.where(is_larger, 0.0, after.at_bound)
+        self.squares = self.squares + after.squares
+        self.next_share = after.next_share if self.next_share is None else self.next_share
         self.samples += after.samples
 
+    @property
+    def saturated(self) -> Array:
+        """Share of samples at the largest torque (n,); 0 where it is not far beyond the share at
+        the next largest one: a coarse sensor, or a torque that hardly varies.
+        """
+        share = self.at_bound / max(self.samples, 1)
+        usual = 1.0 if self.next_share is None else self.next_share
+        return np.where(share > FAR * usual, share, 0.0)
 
-def _looked_at(
-    effort: Array, chunk: AnyRecording, row: int, progress: object
-) -> tuple[_Ranges, list[_Stretch]]:
+
+def _next_share(torque: Array) -> float:
+    """Return the share of samples (N,) at the largest value below the largest one."""
+    values, counts = np.unique(torque, return_counts=True)
+    below = counts[values < values[-1] * (1 - EQUAL)]
+    return float(below[-1]) / len(torque) if len(below) else 1.0
+
+
+def _looked_at(chunk: AnyRecording, row: int, progress: object) -> tuple[_Ranges, list[_Stretch]]:
     """Return what a chunk that begins at a row of the log holds, and its parts of runs."""
-    ranges, stretches = _Ranges.of(effort), list[_Stretch]()
+    ranges, stretches = _Ranges.of(chunk.n), list[_Stretch]()
     runs: Sequence[AnyRecording] = chunk.runs
     for run in runs:
         first, last, step, samples = math.nan, math.nan, math.nan, 0
-        for tile in run.tiles(_TILE):
+        for tile in run.tiles():
             if not samples:
                 first = float(tile.t[0])
                 steps = np.diff(tile.t)
@@ -233,12 +226,9 @@ def log_facts(
     Of a run: its length, and the rate of its first samples. Logs on disk are read once, by workers
     if they have some.
     """
-    n, starts = robot.n, raw.starts
-    ranges = _Ranges.of(
-        np.array([robot.joints[index].limits.effort for index in robot.independent])
-    )
+    ranges, starts = _Ranges.of(robot.n), raw.starts
     parts: list[list[_Stretch]] = [[] for _ in starts]
-    for found_there, stretches in raw.each(partial(_looked_at, ranges.effort), left_out=True):
+    for found_there, stretches in raw.each(_looked_at, left_out=True):
         ranges.join(found_there)
         for stretch in stretches:
             parts[bisect_right(starts, stretch.row) - 1].append(stretch)
@@ -247,53 +237,26 @@ def log_facts(
         for own in parts
         if own
     ]
-    coarse = np.zeros(n, dtype=bool) if ranges.coarse is None else ranges.coarse
-    even = ~(ranges.high - ranges.low > _VARIES * ranges.torque)  # equal values are no bound there
-    at_bound = np.where(
-        coarse | even | (ranges.at_bound < 2), 0.0, ranges.at_bound
-    )  # some sample is the largest
-    share = np.maximum(at_bound, ranges.at_limit) / max(ranges.samples, 1)
-    least, most, torque, squares, samples = (
-        ranges.least,
-        ranges.most,
-        ranges.torque,
-        ranges.squares,
-        ranges.samples,
-    )
-    speed, still, reversals = _motion(prepared, n)
+    known = 1.0 if "tau" in raw.signals else math.nan
+    rms = np.sqrt(ranges.squares / max(ranges.samples, 1))
+    measured = {"least": ranges.least, "most": ranges.most, "saturated": ranges.saturated}
+    measured |= {"torque": known * ranges.torque, "torque_rms": known * rms}
+    moving, reversals = _motion(prepared, robot.n)
     found = []
-    for k, index in enumerate(robot.independent):
+    for place, index in enumerate(robot.independent):
         joint = robot.joints[index]
-        found.append(
-            JointFacts(
-                name=joint.name,
-                unit="rad" if joint.turns else "m",
-                least=float(least[k]),
-                most=float(most[k]),
-                lower=joint.limits.lower,
-                upper=joint.limits.upper,
-                speed=float(speed[k]),
-                speed_limit=joint.limits.velocity,
-                torque=float(torque[k]) if "tau" in raw.signals else math.nan,
-                torque_rms=float(np.sqrt(squares[k] / max(samples, 1)))
-                if "tau" in raw.signals
-                else math.nan,
-                effort=joint.limits.effort,
-                reversals=int(reversals[k]),
-                standstill=float(still[k]),
-                saturated=float(share[k]),
-            )
-        )
+        limits, unit = joint.limits, "rad" if joint.turns else "m"
+        bounds = limits.lower, limits.upper, limits.velocity, limits.effort
+        values = {name: float(values[place]) for name, values in (measured | moving).items()}
+        found.append(JointFacts(joint.name, unit, *bounds, int(reversals[place]), **values))
     return found, runs
 
 
-def _motion(recording: AnyRecording | None, n: int) -> tuple[Array, Array, Array]:
-    """Return largest speed, share of standstill and number of reversals of each joint.
-
-    Each (n,).
-    """
+def _motion(recording: AnyRecording | None, n: int) -> tuple[dict[str, Array], Array]:
+    """Return largest speed and share of standstill of each joint (n,), and its reversals (n,)."""
     if recording is None or "dq" not in recording.signals:
-        return np.full(n, np.nan), np.full(n, np.nan), np.zeros(n)
+        unknown = np.full(n, np.nan)
+        return {"speed": unknown, "standstill": unknown}, np.zeros(n)
     speed = np.maximum.reduce([np.zeros(n), *recording.each(_fastest)])
     slow, reversals, samples = np.zeros(n), np.zeros(n), 0
     last, starts = np.zeros(n), recording.starts
@@ -304,12 +267,12 @@ def _motion(recording: AnyRecording | None, n: int) -> tuple[Array, Array, Array
         slow, samples = slow + resting, samples + count
         reversals += turns + (last * first < 0)
         last = np.where(final == 0, last, final)
-    return speed, slow / max(samples, 1), reversals
+    return {"speed": speed, "standstill": slow / max(samples, 1)}, reversals
 
 
 def _fastest(chunk: AnyRecording, row: int, progress: object) -> Array:
     """Return the largest speed of each joint (n,)."""
-    speeds = [np.abs(np.asarray(tile.dq)).max(axis=0, initial=0.0) for tile in chunk.tiles(_TILE)]
+    speeds = [np.abs(np.asarray(tile.dq)).max(axis=0, initial=0.0) for tile in chunk.tiles()]
     return np.asarray(np.maximum.reduce([np.zeros(chunk.n), *speeds]))
 
 
@@ -325,8 +288,8 @@ def _reversals(
     for run in runs:
         slow, turns, first, last = (np.zeros(chunk.n) for _ in range(4))
         count = 0
-        for tile in run.tiles(_TILE):
-            moving = np.abs(np.asarray(tile.dq)) > _SLOW * speed
+        for tile in run.tiles():
+            moving = np.abs(np.asarray(tile.dq)) > MAX_STANDSTILL * speed
             slow, count = slow + np.sum(~moving, axis=0), count + len(tile)
             for k in range(chunk.n):
                 ways = np.sign(np.asarray(tile.dq)[moving[:, k], k])
@@ -344,13 +307,13 @@ def fact_notices(joints: list[JointFacts], runs: list[RunFacts]) -> list[Notice]
     found: list[Notice] = []
     for one in joints:
         name = one.name
-        if one.saturated > _SATURATED:
+        if one.saturated > MIN_SATURATED:
             text = (
                 f"joint {name!r}: its torque is at {one.torque:.4g} in {100 * one.saturated:.2g} "
                 "% of the samples"
             )
             found.append(SATURATED(text, joint=name, torque=one.torque, share=one.saturated))
-        if one.speed > 0 and one.reversals < _REVERSALS:
+        if one.speed > 0 and one.reversals < MIN_REVERSALS:
             found.append(
                 FEW_REVERSALS(
                     f"joint {name!r} reverses {one.reversals} times",
@@ -358,17 +321,17 @@ def fact_notices(joints: list[JointFacts], runs: list[RunFacts]) -> list[Notice]
                     count=one.reversals,
                 )
             )
-        if one.speed > 0 and one.standstill > _RESTING:
+        if one.speed > 0 and one.standstill > MOST:
             text = f"joint {name!r} stands still for {100 * one.standstill:.0f} % of the log"
             found.append(RESTS(text, joint=name, share=one.standstill))
-        if one.speed > _TOO_FAST * one.speed_limit:
+        if one.speed > FACTOR * one.speed_limit:
             text = (
                 f"joint {name!r}: speeds reach {one.speed:.4g}, the limit is "
                 f"{one.speed_limit:.4g} {one.unit}/s"
             )
             found.append(SPEED_LIMIT(text, joint=name, speed=one.speed, limit=one.speed_limit))
     rates = [run.rate for run in runs if math.isfinite(run.rate)]
-    if rates and max(rates) > 1.5 * min(rates):
+    if rates and max(rates) > FACTOR * min(rates):
         text = f"runs have between {min(rates):.4g} and {max(rates):.4g} samples per second"
         found.append(UNEVEN_RUNS(text, slowest=min(rates), fastest=max(rates)))
     return found

@@ -23,11 +23,9 @@ from minidyn.arrays import Array
 from minidyn.identification.export import Identified
 from minidyn.model.parameters import from_pseudo_inertia, to_body, to_pseudo_inertia
 
-_SMALL = 1e-6  # step of a derivative, relative
-_THIN = 1e-9  # least eigenvalue of a body, relative: sheets, and what cannot exist
-_WIDEST = (
-    1e6  # standard deviations of a base parameter beyond its size that count as not determined
-)
+STEP = 1e-6  # rounding: step of a derivative, relative
+MIN_EIGENVALUE = 1e-9  # rounding: of a body, relative: sheets, and what cannot exist
+MAX_STD = 1e6  # rounding: of a base parameter over its size: beyond it is not determined
 
 
 @dataclass(frozen=True)
@@ -110,7 +108,7 @@ def _prior_spread(estimate: Identified) -> Array | None:
         if not np.isfinite(pseudo).all():
             return None
         values, vectors = np.linalg.eigh(pseudo)
-        root = vectors * np.sqrt(np.maximum(values, _THIN * max(float(values[-1]), 1e-12)))
+        root = vectors * np.sqrt(np.maximum(values, MIN_EIGENVALUE * max(float(values[-1]), 1e-12)))
         # δP = L E Lᵀ with E the unit symmetric matrices: of length one in the metric
         directions = []
         for i, j in zip(*np.triu_indices(4)):
@@ -129,7 +127,7 @@ def _left(estimate: Identified, spread: Array) -> Array | None:
     B = estimate.base.matrix
     scale = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", B, spread, B), 1e-30))
     std = np.sqrt(np.diag(estimate.of_data)) / scale
-    seen = np.isfinite(std) & (std < _WIDEST)
+    seen = np.isfinite(std) & (std < MAX_STD)
     if not seen.any():
         return spread
     rows = B[seen] / scale[seen, None]
@@ -142,7 +140,7 @@ def _left(estimate: Identified, spread: Array) -> Array | None:
 
 
 def _derivative(quantity: Callable[[Array], Array], phi: Array) -> Array:
-    steps = _SMALL * np.maximum(np.abs(phi), 1e-3 * np.abs(phi).max())
+    steps = STEP * np.maximum(np.abs(phi), 1e-3 * np.abs(phi).max())
     return np.stack(
         [(quantity(phi + h) - quantity(phi - h)) / (2 * h.sum()) for h in np.diag(steps)], axis=-1
     )

@@ -11,12 +11,10 @@ from scipy.linalg import toeplitz
 from scipy.special import chdtrc, chdtri
 
 from minidyn.arrays import Array
+from minidyn.identification.diagnose.thresholds import LEVEL
+from minidyn.identification.score import MIN_STANDARD_ERRORS
 
-LAGS = 20
-"""Autocorrelations that are looked at."""
-
-_BAND = 1.96  # standard deviations: one autocorrelation in twenty of white noise lies outside
-_WHITE = 0.01  # probability below which residuals are not called white
+LAGS = 20  # size: autocorrelations of a joint's residual
 
 
 class Residuals:
@@ -127,21 +125,22 @@ class Residuals:
         A residual is a systematic part s, slow against the sample rate, plus white noise. Samples
         `lag` apart share s but no noise, so that their covariance is the power of s about its mean;
         the mean is systematic, too. What is not slow but regular, such as a ripple, shows in how
-        well the last 20 samples predict the next. Of all three the 95 % band of white noise is
-        taken off: what is surely systematic, 0 where there is noise alone. `error` is the root of
-        this power over that of the torque, `share` is it over the power of the residual; `lag` is 1
-        for raw torque, and half a period of the cut-off where the torque was low-passed, since that
-        noise is slow, too.
+        well the last 20 samples predict the next. Of all three two standard errors of white noise
+        are taken off: what is certainly systematic, 0 where there is noise alone. `error` is the
+        root of this power over that of the torque, `share` is it over the power of the residual;
+        `lag` is 1 for raw torque, and half a period of the cut-off where the torque was low-passed,
+        since that noise is slow, too.
         """
         count = max(self.samples, 1)
         power, bias = self.squares / count, self.bias**2
         variance = np.maximum(power - bias, 0.0)
         lag = min(max(lag, 1), LAGS)
-        band = _BAND / math.sqrt(max(self._pairs[lag - 1] / lag, 1))
+        band = MIN_STANDARD_ERRORS / math.sqrt(max(self._pairs[lag - 1] / lag, 1))
         shared = np.maximum(self.autocorrelation[lag - 1] - band, 0.0)
         if lag == 1:
             shared = np.maximum(shared, self._predictable)
-        found = shared * variance + np.maximum(bias - _BAND**2 * lag * variance / count, 0.0)
+        least_bias = MIN_STANDARD_ERRORS**2 * lag * variance / count
+        found = shared * variance + np.maximum(bias - least_bias, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             error = np.where(
                 self.torque_squares > 0, np.sqrt(found * count / self.torque_squares), np.nan
@@ -162,12 +161,12 @@ class Residuals:
         for joint, column in enumerate(known.T):
             matrix = toeplitz(np.append(1.0, column[:-1])) + 1e-6 * np.eye(lags)
             shares[joint] = column @ np.linalg.lstsq(matrix, column, rcond=None)[0]
-        return np.clip(shares - chdtri(lags, 0.05) / max(self.samples, 1), 0.0, 1.0)
+        return np.clip(shares - chdtri(lags, LEVEL) / max(self.samples, 1), 0.0, 1.0)
 
     @property
     def outside(self) -> Array:
         """Share of the autocorrelations of each joint that white noise would hardly show (n,)."""
-        band = _BAND / np.sqrt(np.maximum(self._pairs, 1))[:, None]
+        band = MIN_STANDARD_ERRORS / np.sqrt(np.maximum(self._pairs, 1))[:, None]
         return np.asarray(np.mean(np.abs(self.autocorrelation) > band, axis=0), dtype=float)
 
     @property
@@ -189,11 +188,11 @@ def whiteness_words(probability: float, predictable: float) -> str:
     """
     if math.isnan(probability):
         return "torque not measured"
-    if probability >= _WHITE:
+    if probability >= LEVEL:
         return "white: only noise is left"
     shown = f"autocorrelated (lag 1: {math.sqrt(predictable):.2g})"
     return (
         f"nearly white: {shown}"
-        if predictable < 0.05
+        if predictable < LEVEL
         else f"not white: {shown}, something is not modelled"
     )

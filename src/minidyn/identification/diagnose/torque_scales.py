@@ -25,12 +25,13 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.base.numeric.samples import units_of
-from minidyn.dynamics.functions import links_alone, regressor_by_parts
+from minidyn.dynamics.functions import regressor_by_parts
 from minidyn.identification.consistency.prior import knows_a_body
 from minidyn.identification.diagnose.thresholds import FACTOR, LARGE, MOST, SAMPLES
 from minidyn.identification.estimators.solve import block_length, block_sums, noise_torque
 from minidyn.identification.rows.base_rows import signals_of
 from minidyn.identification.score import MIN_STANDARD_ERRORS
+from minidyn.model.drives import PLAIN
 from minidyn.model.robot import Robot
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.recording import Recording
@@ -47,12 +48,13 @@ FIRST_MOMENT = 6  # formula: place of the first of the three moments
 
 
 class ComparedLog(NamedTuple):
-    """Samples of a log all through it, with what the drive of each joint can explain."""
+    """Samples of a log all through it, with the regressor of links and drives."""
 
     t: Array
     motion: tuple[Array, Array, Array]  # q, dq, ddq (N, n)
     tau: Array  # (N, n)
-    drives: list[Array]  # orthonormal basis for each joint (N, at most 4)
+    links: Array  # regressor of the links' parameters (N, n, 10 links)
+    drives: Array  # columns of rotor inertia, friction and offset (N, n, d)
 
 
 def compared(robot: Robot, recording: AnyRecording, known: Array | None) -> ComparedLog | None:
@@ -61,11 +63,14 @@ def compared(robot: Robot, recording: AnyRecording, known: Array | None) -> Comp
         return None
     if not {"dq", "ddq", "tau"} <= set(recording.signals):
         return None
-    log = sampled(recording)
-    if len(log) <= len(robot.layout):
+    model, log = robot.with_drives(True, PLAIN), sampled(recording)
+    if len(log) <= len(model.layout):
         return None
     q, dq, ddq, tau = signals_of(log, "q", "dq", "ddq", "tau")
-    return ComparedLog(np.asarray(log.t), (q, dq, ddq), tau, drive_spans((q, dq, ddq)))
+    Y = regressor_by_parts(model, q, dq, ddq)
+    links = np.concatenate([Y[..., part] for part in model.layout.links], axis=-1)
+    drives = [column.index for columns in model.layout.drives for column in columns]
+    return ComparedLog(np.asarray(log.t), (q, dq, ddq), tau, links, Y[..., drives])
 
 
 def sampled(recording: AnyRecording) -> Recording:
@@ -76,15 +81,13 @@ def sampled(recording: AnyRecording) -> Recording:
     return recording.spread(count, PIECE).thinned(1, size=PIECE)
 
 
-def drive_spans(motion: tuple[Array, Array, Array]) -> list[Array]:
-    """Return an orthonormal basis of what rotor and friction of each joint can explain."""
-    _, dq, ddq = motion
+def drive_spans(drives: Array) -> list[Array]:
+    """Return an orthonormal basis (N, k) of what rotor and friction of each joint can explain."""
     spans = []
-    for speed, acceleration in zip(dq.T, ddq.T):
-        columns = np.stack([acceleration, speed, np.sign(speed), np.ones(len(speed))], axis=1)
+    for columns in np.moveaxis(drives, 1, 0):
         sizes = np.linalg.norm(columns, axis=0)
         U, s, _ = np.linalg.svd(columns[:, sizes > 0] / sizes[sizes > 0], full_matrices=False)
-        spans.append(U[:, s > ROUNDING * s[0]])
+        spans.append(U[:, s > ROUNDING * s.max(initial=0.0)])
     return spans
 
 
@@ -163,7 +166,7 @@ def torque_scales(robot: Robot, recording: AnyRecording, known: Array | None) ->
     log = compared(robot, recording, known)
     if log is None or known is None:
         return [TorqueScale(name) for name in robot.joint_names]
-    Y = regressor_by_parts(links_alone(robot), *log.motion)
+    Y, spans = log.links, drive_spans(log.drives)
     bodies = np.concatenate([known[part] for part in robot.layout.links])
     errors = _errors(robot, np.nan_to_num(bodies).reshape(-1, 10))
     noise = noise_torque(robot, recording, log.motion[0], known)
@@ -173,7 +176,7 @@ def torque_scales(robot: Robot, recording: AnyRecording, known: Array | None) ->
         if not np.isfinite(bodies[acting]).all():
             found.append(TorqueScale(name))
             continue
-        file = without(log.drives[joint], Y[:, joint, acting] @ bodies[acting])
+        file = without(spans[joint], Y[:, joint, acting] @ bodies[acting])
         tau, power = log.tau[:, joint], float(file @ file)
         least = len(tau) * float(noise[joint]) ** 2 / MAX_NOISE_POWER
         if power <= max(ROUNDING**2 * float(tau @ tau), least):
@@ -181,7 +184,7 @@ def torque_scales(robot: Robot, recording: AnyRecording, known: Array | None) ->
             continue
         pull = file / power
         prior = float(np.linalg.norm((pull @ Y[:, joint]) @ errors))
-        found.append(_scale(name, prior, file, without(log.drives[joint], tau), log.t))
+        found.append(_scale(name, prior, file, without(spans[joint], tau), log.t))
     return found
 
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError
-from minidyn.identification.diagnose.exogeneity import BIASED, LEVEL, exogeneity_test
+from minidyn.identification.diagnose.exogeneity import BIASED, exogeneity_test
+from minidyn.identification.diagnose.thresholds import LEVEL
 from minidyn.identification.estimators.closed_loop import Simulation, settled, simulator
 from minidyn.identification.estimators.linear_system import SystemFit, fit_system
 from minidyn.identification.estimators.method import Method, Options, Solution
