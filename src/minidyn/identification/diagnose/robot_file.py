@@ -241,7 +241,9 @@ def mass_notices(
     links = robot.layout.links
     mass = float(sum(parameters[part.start + MASS] for part in links))
     heaviest = MAX_DENSITY * units_of(robot).length ** 3 * len(links)
-    if mass > heaviest:
+    q = signals_of(sampled(recording), "q")[0]
+    acts = _masses_act(robot, q)
+    if acts and mass > heaviest:
         text = (
             f"the model weighs {mass:.3g} kg, and a robot of its size less than {heaviest:.3g} kg"
         )
@@ -251,8 +253,8 @@ def mass_notices(
     prior_mass = float(sum(known[part.start + MASS] for part in links))
     if not prior_mass > 0:
         return []
-    q = signals_of(sampled(recording), "q")[0]
-    moment, ratio, inertia = _moments(robot, q, known, parameters), mass / prior_mass, 1.0
+    moment, inertia = _moments(robot, q, known, parameters), 1.0
+    ratio = mass / prior_mass if acts else 1.0
     is_other = differs(moment)
     # no torque shows a robot's whole mass, and a prior holds inertias: only gross errors count,
     # beside bodies that can exist
@@ -269,6 +271,14 @@ def mass_notices(
     )
     numbers = {"mass": mass, "prior_mass": prior_mass, "factor": ratio}
     return [WEIGHT(text, **numbers, gravity=moment, inertia=inertia)]
+
+
+def _masses_act(robot: Robot, q: Array) -> bool:
+    """Say whether any link's mass acts on a torque: not where the only axis is vertical."""
+    masses = np.zeros(len(robot.parameters))
+    masses[[part.start + MASS for part in robot.layout.links]] = 1.0
+    weights, inertias = gravity_of_links(robot, q, masses), inertias_of_links(robot, q, masses)
+    return bool(np.any(weights) or np.any(inertias))
 
 
 def _moments(robot: Robot, q: Array, known: Array, parameters: Array) -> float:
