@@ -77,9 +77,9 @@ def rigid(estimate: md.Estimate) -> list[int]:
     return [k for k, column in enumerate(columns) if column.is_rigid or column.symbol == "Ia"]
 
 
-def within(log: Log, estimate: md.Estimate) -> tuple[float, float]:
+def within(log: Log, estimate: md.Estimate, drift: float | None) -> tuple[float, float]:
     """Return the share of a run's torques, measured and low-passed ones, within 1.96 deviations of
-    the prediction.
+    the prediction, with a drift as `Estimate.predict_std` has it.
     """
     raw = md.Recording(log.t, log.q, log.tau, log.dq, joint_names=log.file.joint_names)
     preparation = estimate.record.get("preparation")
@@ -87,9 +87,8 @@ def within(log: Log, estimate: md.Estimate) -> tuple[float, float]:
     shares = []
     for low_passed, tau in ((False, run.telemetry["tau_raw"]), (True, np.asarray(run.tau))):
         off = np.abs(tau - estimate.predict(run, low_passed=low_passed))
-        shares.append(
-            float(np.mean(off <= 1.96 * estimate.predict_std(run, low_passed=low_passed)))
-        )
+        std = estimate.predict_std(run, drift, low_passed=low_passed)
+        shares.append(float(np.mean(off <= 1.96 * std)))
     return shares[0], shares[1]
 
 
@@ -98,6 +97,7 @@ def work(task: tuple[str, str, int]) -> dict[str, Any]:
     warnings.simplefilter("ignore")
     name, effect, seed = task
     logs = logs_of(name, effect, seed)
+    drift = 0.0 if EFFECTS[effect].later is None else None  # runs of one day, or of several
     row: dict[str, Any] = {
         "robot": name,
         "effect": effect,
@@ -138,7 +138,7 @@ def work(task: tuple[str, str, int]) -> dict[str, Any]:
                     whole.append((value - other_value) / float(np.hypot(std, other_std)))
             for k, estimate in enumerate(found):
                 for other_log in (log for j, log in enumerate(logs) if j != k):
-                    covered.append(within(other_log, estimate))
+                    covered.append(within(other_log, estimate, drift))
             row["between"][setting], row["truth"][setting] = between, off
             row["torque"][setting], row["filtered"][setting] = map(list, zip(*covered))
             row["whole"][setting], row["shares"][setting] = whole, shares
@@ -158,7 +158,7 @@ def of_two_logs(logs: list[Log]) -> list[tuple[float, float]]:
     for left_out, log in enumerate(logs):
         fitted = concatenate([one for k, one in enumerate(raw) if k != left_out])
         estimate = md.identify(log.file, fitted, friction_per="log")
-        covered.append(within(log, estimate))
+        covered.append(within(log, estimate, None))
     return covered
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import tempfile
 import xml.etree.ElementTree as ET
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -60,6 +60,7 @@ class Group:
         logs: Logs that are fitted one by one, and tested.
         others: Recordings that are tested alone.
         real: Whether they are measured, not simulated.
+        days: Which recordings are of which day, where there are several; all others are of one.
     """
 
     name: str
@@ -67,6 +68,11 @@ class Group:
     logs: dict[str, md.Recording]
     others: dict[str, md.Recording]
     real: bool = True
+    days: dict[str, str] = field(default_factory=dict)
+
+    def same_day(self, one: str, other: str) -> bool:
+        """Return whether two recordings are of one day, and of one kind of motion."""
+        return self.days.get(one) == self.days.get(other)
 
 
 @cache
@@ -187,9 +193,10 @@ def pairs() -> list[Pair]:
 def groups() -> list[Group]:
     """Return logs of one robot each: the KR300's three, and halves of the others."""
     robot, logs = kr300()
-    found = [Group("KR300", robot, logs, {})]
+    found = [Group("KR300", robot, logs, {}, days={name: name for name in logs})]
     robot, first, second = ur10()
-    found.append(Group("UR10, halves", robot, halves(first), {"another day": second}))
+    days = {"another day": "second"}
+    found.append(Group("UR10, halves", robot, halves(first), {"another day": second}, days=days))
     robot, log, _ = tx40()
     found.append(Group("TX40, halves", robot, halves(log[:30_000]), {"end": log[30_000:]}))
     robot, log = panda()

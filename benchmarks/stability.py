@@ -46,7 +46,8 @@ def groups_of(simulated: int) -> list[Group]:
                 for k, log in enumerate(logs)
             }
             kind = "simulated" if effect == "none" else "simulated drift"
-            found.append(Group(f"{name}, {kind}", logs[0].file, runs, {}, real=False))
+            days = {} if effect == "none" else {key: key for key in runs}
+            found.append(Group(f"{name}, {kind}", logs[0].file, runs, {}, False, days))
     return found
 
 
@@ -77,15 +78,15 @@ def measure(group: Group, settings: Mapping[str, Any]) -> dict[str, Any]:
             if other != name:
                 run = as_fitted(model, log, settings)
                 off = np.abs(run.telemetry["tau_raw"] - model.predict(run))
-                std = model.predict_std(run)
+                std = model.predict_std(run, 0.0 if group.same_day(name, other) else None)
                 shares[f"{name} -> {other}"] = float(np.mean(off <= 1.96 * std))
     pairs = []
     for one, other in itertools.combinations(group.logs, 2):
         third = next(name for name in (*group.others, *group.logs) if name not in (one, other))
         run = md.prepare(group.robot, every[third], cutoff=THIRD_HZ)
-        pairs.append(
-            {"logs": [one, other], "third": third} | of_pair(models[one], models[other], run, poses)
-        )
+        both, same_day = (models[one], models[other]), group.same_day(one, other)
+        found = of_pair(*both, run, poses) | {"z": z_of(*both, same_day, friction=False)}
+        pairs.append({"logs": [one, other], "third": third} | found)
     found = {name: choices(model) for name, model in models.items()}
     return {"real": group.real, "models": found, "pairs": pairs, "covered": shares}
 
@@ -96,22 +97,29 @@ def of_pair(one: md.Estimate, other: md.Estimate, third: md.Recording, poses: Ar
     inertias = [md.inertia_matrix(model.robot, poses) for model in (one, other)]
     cutoffs = [choices(model)["cutoff"] for model in (one, other)]
     terms = [set(choices(model)["terms"]) for model in (one, other)]
-    known = [
-        {one.base.kept[k]: (one.beta[k], one.std[k]) for k in between_runs.rigid(one)},
-        {other.base.kept[k]: (other.beta[k], other.std[k]) for k in between_runs.rigid(other)},
-    ]
-    z = [
-        (known[0][name][0] - known[1][name][0]) / np.hypot(known[0][name][1], known[1][name][1])
-        for name in known[0]
-        if name in known[1]
-    ]
     return {
         "torque": float(np.linalg.norm(np.subtract(*torques)) / np.linalg.norm(third.tau)),
         "inertia": float(np.linalg.norm(np.subtract(*inertias)) / np.linalg.norm(inertias[1])),
         "cutoff": max(cutoffs) / min(cutoffs),
         "nested": bool(terms[0] <= terms[1] or terms[1] <= terms[0]),
-        "z": float(np.sqrt(np.nanmean(np.square(z)))),
     }
+
+
+def z_of(one: md.Estimate, other: md.Estimate, same_day: bool, friction: bool) -> float:
+    """Return differences of parameters over the root of their variances, root mean square.
+
+    Of friction, or of links and rotors. Between days, variances hold what a day changes.
+    """
+    values = []
+    for model in (one, other):
+        rigid = set(between_runs.rigid(model))
+        places = [k for k in range(len(model.beta)) if (k not in rigid) == friction]
+        variance = np.diag(model.covariance)
+        variance = variance if same_day else variance + np.diag(model.day_covariance)
+        values.append({model.base.kept[k]: (model.beta[k], variance[k]) for k in places})
+    both = [(values[0][name], values[1][name]) for name in values[0] if name in values[1]]
+    squares = [(a - b) ** 2 / (va + vb) for (a, va), (b, vb) in both]
+    return float(np.sqrt(np.nanmean(squares)))
 
 
 def tables(cells: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> str:

@@ -23,6 +23,7 @@ from minidyn.base.base_map import BaseMap
 from minidyn.identification.consistency.consistency import choose_weight, make_consistent
 from minidyn.identification.consistency.prior import centres_of
 from minidyn.identification.consistency.whitened import prior_errors, whiten
+from minidyn.identification.days import day_covariance
 from minidyn.identification.estimators.method import Fold
 from minidyn.model.parameters import from_pseudo_inertia, to_pseudo_inertia
 from minidyn.model.robot import Robot
@@ -156,19 +157,58 @@ def test_compared_estimates_are_apart_by_what_is_their_own() -> None:
     first = small_estimate()
     own = 0.5 * first.covariance
     ahead = replace(first, beta=first.beta + first.std, log_covariance=own)
-    alike = md.compare_estimates(replace(first, log_covariance=own), ahead)
+    alike = md.compare_estimates(replace(first, log_covariance=own), ahead, same_day=True)
     np.testing.assert_allclose([pair.apart for pair in alike.pairs], 1.0)
     # deviations that logs share are subtracted: roots of 1/2 and 3/4 of the variance
     less = replace(ahead, log_covariance=0.25 * first.covariance)
-    wider = md.compare_estimates(replace(first, log_covariance=own), less)
+    wider = md.compare_estimates(replace(first, log_covariance=own), less, same_day=True)
     expected = 1 / np.sqrt(0.75 + (np.sqrt(0.75) - np.sqrt(0.5)) ** 2)
     np.testing.assert_allclose([pair.apart for pair in wider.pairs], expected)
     other = replace(
         ahead, record={**first.record, "prior_kind": "geodesic"}
     )  # another prior is no common one
     np.testing.assert_allclose(
-        [pair.apart for pair in md.compare_estimates(first, other).pairs], np.sqrt(0.5)
+        [pair.apart for pair in md.compare_estimates(first, other, same_day=True).pairs],
+        np.sqrt(0.5),
     )
+
+
+def test_logs_of_other_days_differ_by_friction_and_by_what_the_model_lacks() -> None:
+    first = small_estimate()
+    lacks = 2.0 * first.std
+    first = replace(first, record={**first.record, "model_error_std": lacks.tolist()})
+    ahead = replace(first, beta=first.beta + first.std)
+    day = np.diag(first.day_covariance)
+    friction = np.array([name.startswith("F") for name in first.base.kept])
+    assert friction.sum() == 4
+    expected = np.where(friction, (0.12 * first.beta) ** 2, 0.0) + lacks**2
+    np.testing.assert_allclose(day, expected, rtol=1e-9, atol=1e-12)
+    apart = [pair.apart for pair in md.compare_estimates(first, ahead).pairs]
+    own = np.diag(first.covariance if first.log_covariance is None else first.log_covariance)
+    np.testing.assert_allclose(apart, first.std / np.sqrt(2.0 * (own + day)))
+    several = {"names": [], "values": [[], []], "spread": [], "anchors": []}  # logs fitted together
+    fitted = replace(first, record={**first.record, "friction_logs": several})
+    np.testing.assert_allclose(fitted.day_covariance, np.diag(lacks**2))
+
+
+def test_friction_of_a_joint_varies_together_and_its_offset_by_dry_friction() -> None:
+    robot = md.load("two_link").with_drives(True, ("viscous", "coulomb", "offset"))
+    values = np.nan_to_num(robot.parameters)
+    for column in robot.layout.columns:
+        if column.is_friction:
+            values[column.index] = {"Fv": 2.0, "Fc": 5.0, "Fo": -0.1}[column.symbol]
+    robot, base = robot.with_parameters(values), md.base_parameters(robot)
+    covariance = day_covariance(robot, base, 0.1)
+    place = {name: k for k, name in enumerate(base.names)}
+    std = np.sqrt(np.diag(covariance))
+    for joint in (1, 2):
+        viscous, dry, offset = (place[f"{symbol}{joint}"] for symbol in ("Fv", "Fc", "Fo"))
+        np.testing.assert_allclose(std[[viscous, dry, offset]], [0.2, 0.5, 0.5])
+        assert covariance[viscous, dry] == pytest.approx(0.2 * 0.5)
+        assert covariance[viscous, offset] == covariance[dry, offset] == 0.0
+    assert covariance[place["Fv1"], place["Fv2"]] == 0.0
+    rigid = [k for name, k in place.items() if not name.startswith("F")]
+    assert not covariance[rigid].any()
 
 
 def test_far_from_the_border_good_data_decide_alone() -> None:

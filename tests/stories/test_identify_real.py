@@ -158,7 +158,7 @@ def test_intervals_hold_95_percent_of_torques_that_were_not_fitted(kind: str) ->
     run = ready(model.robot, held_out, **about)
     for low_passed, tau in ((False, run.telemetry["tau_raw"]), (True, np.asarray(run.tau))):
         off = np.abs(tau - model.predict(run, low_passed=low_passed))
-        inside = np.mean(off <= 1.96 * model.predict_std(run, low_passed=low_passed))
+        inside = np.mean(off <= 1.96 * model.predict_std(run, 0.0, low_passed=low_passed))
         assert 93 <= round(100 * inside) <= 98
 
 

@@ -33,9 +33,8 @@ FAR = 3.0
 """Standard deviations apart from which two values are called different."""
 
 _PERIOD, _SAMPLES = 10.0, 1000  # s, of the motion on which torques are compared
-_Value: TypeAlias = tuple[
-    float, float, float
-]  # value, standard deviation, the log's own part of that
+# value, standard deviation, the log's own part of that, what its day and its motion add
+_Value: TypeAlias = tuple[float, float, float, float]
 _CLOSE = 1e-6  # m or of a turn: placements of joints that count as the same
 
 
@@ -51,7 +50,7 @@ class Pair:
         second: The same in the second; NaN where it has no such parameter.
         apart: How far apart the values are, in standard deviations of their difference. Errors that
             both logs share (of one prior, of how sharply friction reverses) are not in it; those of
-            each log count as independent.
+            each log count as independent, and so does what each day and motion adds.
     """
 
     name: str
@@ -193,13 +192,17 @@ class EstimateComparison:
         )
 
 
-def compare_estimates(a: EstimateLike, b: EstimateLike) -> EstimateComparison:
+def compare_estimates(
+    a: EstimateLike, b: EstimateLike, *, same_day: bool = False
+) -> EstimateComparison:
     """Return two estimates of one robot side by side: parameters, links, friction and torques.
 
     Args:
         a: An estimate, or the path of a saved one.
         b: Another one of a robot with the same joints; its friction terms and base parameters may
             be others.
+        same_day: Whether both logs are of one day and of one kind of motion, as parts of one log
+            are. Else `Estimate.day_covariance` of both widens the deviations of differences.
 
     Raises:
         MinidynError: They are of robots with other joints.
@@ -207,15 +210,15 @@ def compare_estimates(a: EstimateLike, b: EstimateLike) -> EstimateComparison:
     """
     first, second = as_estimate(a, "compare_estimates"), as_estimate(b, "compare_estimates")
     _require_same_joints(first.robot, second.robot)
-    values, only = _in_first(first, second)
+    values, only = _in_first(first, second, same_day)
     pairs, mines, alike = (
         [],
-        _each(first.beta, *_covariances(first)),
+        _each(first.beta, *_covariances(first, same_day)),
         _described_alike(first, second),
     )
     layout = first.base.robot.layout
     for name, unit, kept, mine in zip(first.names, units(first.base), first.base.kept, mines):
-        theirs = values.get(name, (math.nan,) * 3)
+        theirs = values.get(name, (math.nan,) * 4)
         spread = _spread(mine[1:], theirs[1:], alike)
         apart = abs(mine[0] - theirs[0]) / spread if spread > 0 else math.nan
         pairs.append(Pair(name, unit, layout.column(kept).joint, mine[:2], theirs[:2], apart))
@@ -246,17 +249,16 @@ def _require_same_joints(a: Robot, b: Robot) -> None:
             )
 
 
-def _covariances(one: Estimate) -> tuple[Array, Array]:
-    """Of the base parameters (b, b), and the log's own part."""
-    return one.covariance, one.covariance if one.log_covariance is None else one.log_covariance
+def _covariances(one: Estimate, same_day: bool) -> tuple[Array, Array, Array]:
+    """Of the base parameters (b, b), the log's own part, and what its day and its motion add."""
+    own = one.covariance if one.log_covariance is None else one.log_covariance
+    return one.covariance, own, (0.0 if same_day else 1.0) * one.day_covariance
 
 
-def _each(beta: Array, whole: Array, own: Array) -> list[_Value]:
-    """Value, deviation and the log's own part of it, of each parameter."""
-    std, part = (
-        np.sqrt(np.maximum(np.diag(covariance), 0.0)).tolist() for covariance in (whole, own)
-    )
-    return list(zip(beta.tolist(), std, part))
+def _each(beta: Array, *covariances: Array) -> list[_Value]:
+    """Value of each parameter, and its deviations of all these kinds."""
+    deviations = [np.sqrt(np.maximum(np.diag(one), 0.0)).tolist() for one in covariances]
+    return list(zip(beta.tolist(), *deviations))
 
 
 def _described_alike(a: Estimate, b: Estimate) -> bool:
@@ -271,32 +273,32 @@ def _described_alike(a: Estimate, b: Estimate) -> bool:
 
 
 def _spread(a: Sequence[float], b: Sequence[float], alike: bool) -> float:
-    """Deviation of a difference, of the (deviation, the log's own part) of both values.
+    """Deviation of a difference, of the deviations of both values: all, the log's own, the day's.
 
     What logs share pulls both values one way, by their deviations of it: these are subtracted, not
     added.
     """
     if not all(map(math.isfinite, (*a, *b))):
         return math.hypot(a[0], b[0])
-    shared = [math.sqrt(max(std**2 - own**2, 0.0)) for std, own in (a, b)]
-    return math.hypot(a[1], b[1], shared[0] - shared[1] if alike else math.hypot(*shared))
+    shared = [math.sqrt(max(std**2 - own**2, 0.0)) for std, own, _ in (a, b)]
+    common = shared[0] - shared[1] if alike else math.hypot(*shared)
+    return math.hypot(*a[1:], *b[1:], common)
 
 
 def _in_first(
-    a: Estimate, b: Estimate
+    a: Estimate, b: Estimate, same_day: bool
 ) -> tuple[dict[str, _Value], tuple[tuple[str, ...], tuple[str, ...]]]:
     """What `_each` has of b in the base parameters of a, by name; what only one of them has."""
-    whole, own = _covariances(b)
+    covariances = _covariances(b, same_day)
     try:
         change = equivalence(b.base, a.base)
-        return dict(
-            zip(a.names, _each(change @ b.beta, carried(change, whole), carried(change, own)))
-        ), ((), ())
+        moved = (carried(change, one) for one in covariances)
+        return dict(zip(a.names, _each(change @ b.beta, *moved))), ((), ())
     except (
         MinidynError
     ):  # other drive terms, or some joints only: what has the same formula is the same
         mine, theirs = _formulas(a.base), _formulas(b.base)
-        found, each = {}, _each(b.beta, whole, own)
+        found, each = {}, _each(b.beta, *covariances)
         for formula in mine.keys() & theirs.keys():
             found[a.names[mine[formula]]] = each[theirs[formula]]
         only = [

@@ -30,6 +30,7 @@ from minidyn.errors import DescriptionError, MinidynError, WrongArgument
 from minidyn.files import write_atomically
 from minidyn.formats.toml.write import toml_text
 from minidyn.identification.consistency.certificate import Certificate, certify
+from minidyn.identification.days import DAY_SPREAD, MODEL_ERROR, day_covariance
 from minidyn.identification.diagnose.origin import data_shares
 from minidyn.identification.estimate_file import VERSION, BodyConstants, base_to_json, read_saved
 from minidyn.identification.estimators.solve import SCATTER
@@ -238,22 +239,33 @@ class Estimate(Identified):
         """
         return self._along(recording, self._seen(recording, low_passed)._torques)
 
+    @cached_property
+    def day_covariance(self) -> Array:
+        """What another day and another motion change of the base parameters (b, b).
+
+        Beyond `covariance`, which is that of the fitted log: the friction of one day about that of
+        the robot, and what the model lacks, which another motion excites differently.
+        """
+        motion = np.array(self.record.get(MODEL_ERROR, np.zeros(len(self.beta))), dtype=float)
+        logs = FrictionOfLogs.of(self.record)  # their spread is in the covariance
+        share = DAY_SPREAD if logs is None else 0.0
+        return day_covariance(self.robot, self.base, share) + np.diag(motion**2)
+
     def predict_std(
-        self, recording: AnyRecording, drift: float = 0.0, *, low_passed: bool = False
+        self, recording: AnyRecording, drift: float | None = None, *, low_passed: bool = False
     ) -> Array:
         """Return the standard deviation (N, n) of a measured torque about `predict`, in its order.
 
-        It holds the noise, the deviations of the parameters and, where friction was fitted for each
-        log (`friction_per="log"`), how much friction varies between logs: a new log has another
-        one. It is infinite where parameters act that the data did not determine. Not in it: the
-        poor accelerations near the ends of a raw log, and a delay that was found, for `predict`
+        It holds the noise, the deviations of the parameters and by how much friction varies from
+        log to log. It is infinite where parameters act that the data did not determine. Not in it:
+        the poor accelerations near the ends of a raw log, and a delay that was found, for `predict`
         gives torques at the instants of the positions.
 
         Args:
             recording: A motion, as for `predict`.
-            drift: Standard deviation of a joint's friction from log to log, as a share of it, which
-                one log cannot show; the fitted log is one of them, too. Zero: friction is that of
-                the fitted log.
+            drift: Standard deviation of a joint's friction from day to day, as a share of it; None:
+                what several fitted logs show (`friction_per="log"`), else 12 %, as other robots
+                have it (docs/estimators.md). Zero: the recording is of the day of the fitted log.
             low_passed: Of torques low-passed as for the fit, about
                 `predict(recording, low_passed=True)`: they lack the noise above the cut-off. False:
                 of single samples as they are measured.
@@ -262,10 +274,6 @@ class Estimate(Identified):
             MinidynError: The fit knew low-passed torques alone, not by how much single samples
                 scatter.
         """
-        logs = FrictionOfLogs.of(self.record)
-        covariance = (
-            self.covariance if logs is None else self.covariance + logs.covariance(self.base)
-        )
         scatter = self.record.get(SCATTER, {}).get("low_passed" if low_passed else "measured")
         if scatter is None and self._cutoff and not low_passed:
             raise MinidynError(
@@ -278,24 +286,27 @@ class Estimate(Identified):
         robot = base.robot.with_parameters(
             self.parameters
         )  # loads that friction grows with are the model's
+        covariance = self.covariance + self._between_logs(drift)
 
         def deviations(piece: Recording) -> Array:
             states = piece.telemetry.get(STATES)
             Y = base_regressor(
                 robot, *signals_of(piece, "q", "dq", "ddq"), base=base, memory=states
             )
-            variance = np.diagonal(carried(Y, covariance), axis1=-2, axis2=-1) + noise**2
-            for columns in self.robot.layout.drives if drift else ():
-                own = [
-                    column.index for column in columns if column.is_friction and not column.is_rigid
-                ]
-                variance = (
-                    variance
-                    + 2.0 * (drift * (Y @ (self.base.matrix[:, own] @ self.parameters[own]))) ** 2
-                )
-            return np.asarray(np.sqrt(variance))
+            return np.asarray(
+                np.sqrt(np.diagonal(carried(Y, covariance), axis1=-2, axis2=-1) + noise**2)
+            )
 
         return self._along(recording, deviations)
+
+    def _between_logs(self, drift: float | None) -> Array:
+        """Return what friction of another log adds to the covariance (b, b)."""
+        logs = FrictionOfLogs.of(self.record)
+        if drift is None and logs is not None:
+            return logs.covariance(self.base)
+        # the day of the fitted log and that of the other one
+        share = np.sqrt(2.0) * (DAY_SPREAD if drift is None else drift)
+        return day_covariance(self.robot, self.base, share)
 
     def _along(self, recording: AnyRecording, values: Callable[[Recording], Array]) -> Array:
         """Return values (N, n) of the pieces of a recorded motion, columns in the recording's own

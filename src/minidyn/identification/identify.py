@@ -31,7 +31,7 @@ from minidyn.identification.diagnose.diagnose import diagnose
 from minidyn.identification.diagnose.excitation import with_shown_condition
 from minidyn.identification.diagnose.meaningless import has_enough, require_meaning
 from minidyn.identification.estimate import Estimate
-from minidyn.identification.estimators.least_squares import foretold
+from minidyn.identification.estimators.held_out import held_out_variance, model_error
 from minidyn.identification.estimators.method import Method, Options, Solution
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.estimators.solve import torque_scatter
@@ -313,7 +313,8 @@ def identify(
     whole = replace(
         choice.robot.with_measured_torques(None).with_parameters(parameters), notices=()
     )
-    held_out = foretold(found, beta, covariance)
+    held_out = held_out_variance(found, beta, covariance)
+    record |= model_error(found, beta, held_out)
     record |= torque_scatter(data, low, whole, sigma, len(beta), friction_per is not None, held_out)
     sigma = np.where(measured, sigma, np.inf)
     numbers = beta, covariance, sigma, method, consistent, found.condition, len(data)

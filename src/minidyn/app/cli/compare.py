@@ -147,8 +147,11 @@ def compare(
 @click.argument("first", metavar="A", type=click.Path())
 @click.argument("second", metavar="B", type=click.Path())
 @click.option("--output", type=click.Path(), help="HTML file to write: both side by side.")
+@click.option("--same-day", is_flag=True, help="Both logs are of one day and kind of motion.")
 @options.json_option
-def compare_estimates(first: str, second: str, output: str | None, as_json: bool) -> None:
+def compare_estimates(
+    first: str, second: str, output: str | None, same_day: bool, as_json: bool
+) -> None:
     """Compare two saved estimates A and B of one robot: parameters, links, friction, torques.
 
     Example: minidyn compare-estimates monday/estimate.json friday/estimate.json --output
@@ -160,7 +163,7 @@ def compare_estimates(first: str, second: str, output: str | None, as_json: bool
     if output is not None:
         check_page(output)  # before long work
     with progress("comparing"):
-        found = library.compare_estimates(first, second)
+        found = library.compare_estimates(first, second, same_day=same_day)
         files = [] if output is None else [str(found.report(output))]
     if as_json:
         print_json({**found.to_json(), "files": files})
