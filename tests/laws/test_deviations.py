@@ -23,7 +23,7 @@ from minidyn.base.base_map import BaseMap
 from minidyn.identification.consistency.consistency import choose_weight, make_consistent
 from minidyn.identification.consistency.prior import centres_of
 from minidyn.identification.consistency.whitened import prior_errors, whiten
-from minidyn.identification.days import day_covariance
+from minidyn.identification.days import DAY_SPREAD, day_covariance
 from minidyn.identification.estimators.method import Fold
 from minidyn.model.parameters import from_pseudo_inertia, to_pseudo_inertia
 from minidyn.model.robot import Robot
@@ -181,7 +181,7 @@ def test_logs_of_other_days_differ_by_friction_and_by_what_the_model_lacks() -> 
     day = np.diag(first.day_covariance)
     friction = np.array([name.startswith("F") for name in first.base.kept])
     assert friction.sum() == 4
-    expected = np.where(friction, (0.12 * first.beta) ** 2, 0.0) + lacks**2
+    expected = np.where(friction, (DAY_SPREAD * first.beta) ** 2, 0.0) + lacks**2
     np.testing.assert_allclose(day, expected, rtol=1e-9, atol=1e-12)
     apart = [pair.apart for pair in md.compare_estimates(first, ahead).pairs]
     own = np.diag(first.covariance if first.log_covariance is None else first.log_covariance)

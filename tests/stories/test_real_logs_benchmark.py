@@ -79,9 +79,16 @@ def test_a_model_differs_from_itself_by_nothing(benchmark: ModuleType) -> None:
     third = md.prepare(robot, logs["C"], cutoff=10)
     stability = importlib.import_module("stability")
     same = stability.of_pair(models[0], models[0], third, logs["C"].q[::50])
-    assert [same[key] for key in ("torque", "inertia", "cutoff", "nested", "z")] == [0, 0, 1, 1, 0]
+    assert [same[key] for key in ("torque", "inertia", "cutoff", "nested")] == [0, 0, 1, 1]
+    between = [
+        [stability.z_of(*pair, same_day, friction) for same_day in (True, False)]
+        for pair in ((models[0], models[0]), models)
+        for friction in (True, False)
+    ]
+    assert between[0] == between[1] == [0, 0]
+    assert all(0 < day < alone for alone, day in between[2:])
     apart = stability.of_pair(*models, third, logs["C"].q[::50])
     expected = np.linalg.norm(models[0].predict(third) - models[1].predict(third))
     assert math.isclose(apart["torque"], expected / np.linalg.norm(third.tau), rel_tol=1e-12)
     assert apart["inertia"] > 0.05
-    assert apart["z"] > 0.5
+    assert stability.z_of(*models, same_day=True, friction=False) > 0.5

@@ -20,9 +20,9 @@ from minidyn.dynamics.drives import friction_columns
 from minidyn.model.drives import FRICTION
 from minidyn.model.robot import Robot
 
-# of a joint's friction, standard deviation from day to day: bounds what intervals assume of a robot
-# of which one log is known (benchmarks/days.py: three runs of a KR300, two days of a UR10)
-DAY_SPREAD = 0.12
+# of a joint's friction, standard deviation from day to day, of robots with one known log: 12 % of a
+# KR300, 11 % of a UR10 (benchmarks/days.py), times Student's factor for twelve joints, 1.11
+DAY_SPREAD = 0.13
 
 MODEL_ERROR = "model_error_std"
 """Setting of an estimate: by how much each base parameter (b,) may be off in another motion."""

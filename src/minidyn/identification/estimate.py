@@ -264,7 +264,7 @@ class Estimate(Identified):
         Args:
             recording: A motion, as for `predict`.
             drift: Standard deviation of a joint's friction from day to day, as a share of it; None:
-                what several fitted logs show (`friction_per="log"`), else 12 %, as other robots
+                what several fitted logs show (`friction_per="log"`), else 13 %, as other robots
                 have it (docs/estimators.md). Zero: the recording is of the day of the fitted log.
             low_passed: Of torques low-passed as for the fit, about
                 `predict(recording, low_passed=True)`: they lack the noise above the cut-off. False:
