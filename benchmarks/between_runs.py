@@ -216,8 +216,9 @@ def write_docs(rows: list[dict[str, Any]]) -> None:
         'independent, "truth" the\n'
         'share within 1.96 of the truth, "torques" the share of another run\'s measured torques '
         "within 1.96 of\n"
-        '`estimate.predict_std`, "low-passed" that of its low-passed ones. Default settings know '
-        "presliding and\n"
+        '`estimate.predict_std`, "low-passed" that of its low-passed ones: of another day where '
+        "friction drifts, else\n"
+        "of the same one (`drift=0.0`). Default settings know presliding and\n"
         f"Stribeck friction; least squares with plain friction terms does not. {robots} robots, "
         f"{len(rows)} cases:\n\n"
         f"{table(rows)}\n"
