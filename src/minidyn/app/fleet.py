@@ -22,6 +22,7 @@ from minidyn.identification.consistency.prior import prior_parameters
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators import solve
 from minidyn.identification.estimators.method import Fold, Solution
+from minidyn.identification.estimators.torque_scatter import torque_scatter
 from minidyn.identification.fleet.chances import trend
 from minidyn.identification.fleet.deviations import Comparison, FleetFit, compared
 from minidyn.identification.fleet.logs import are_paths, files_by_robot, open_logs
@@ -287,7 +288,7 @@ def _model(
         SETTING: own,
     }
     described = replace(choice.robot.with_parameters(parameters), notices=())
-    record |= solve.torque_scatter(data, low, described, sigma, len(beta), drifts=True)
+    record |= torque_scatter(data, low, described, sigma, len(beta), drifts=True)
     numbers = (
         beta,
         covariance,

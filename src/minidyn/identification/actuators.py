@@ -30,7 +30,7 @@ from minidyn.errors import DescriptionError, MinidynError, UnknownName
 from minidyn.files import check_outputs, new_folder
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.formats.side_file import SIDE
-from minidyn.identification.estimators.solve import memory_of
+from minidyn.identification.estimators.block_covariance import memory_of
 from minidyn.identification.export import CANNOT_SAY, TARGETS, Exported, consumer
 from minidyn.identification.rows.pieces import stacked
 from minidyn.identification.servo_loop import ServoLoop

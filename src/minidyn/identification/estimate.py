@@ -33,7 +33,7 @@ from minidyn.identification.consistency.certificate import Certificate, certify
 from minidyn.identification.days import DAY_SPREAD, MODEL_ERROR, day_covariance
 from minidyn.identification.diagnose.origin import data_shares
 from minidyn.identification.estimate_file import VERSION, BodyConstants, base_to_json, read_saved
-from minidyn.identification.estimators.solve import SCATTER
+from minidyn.identification.estimators.torque_scatter import SCATTER
 from minidyn.identification.export import Exported, Identified, export
 from minidyn.identification.flexibility import SETTING as FLEXIBILITY
 from minidyn.identification.flexibility import Flexibility

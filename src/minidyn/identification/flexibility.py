@@ -33,9 +33,10 @@ from minidyn.dynamics.drives import drive_ratios
 from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.dynamics.record import STATES
 from minidyn.errors import MinidynError, Unsupported
+from minidyn.identification.estimators.held_out import with_model_error
 from minidyn.identification.estimators.linear_system import SystemFit, fit_system
 from minidyn.identification.estimators.method import Fold, Method, Solution
-from minidyn.identification.estimators.solve import pseudo_inverse, with_model_error
+from minidyn.identification.estimators.solve import pseudo_inverse
 from minidyn.identification.friction.search import LEAST_GAIN, SURE
 from minidyn.identification.rows.base_rows import remembering, steady_regressor
 from minidyn.identification.rows.pieces import pieces_of

@@ -34,7 +34,7 @@ from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.held_out import held_out_variance, model_error
 from minidyn.identification.estimators.method import Method, Options, Solution
 from minidyn.identification.estimators.methods import METHODS
-from minidyn.identification.estimators.solve import torque_scatter
+from minidyn.identification.estimators.torque_scatter import torque_scatter
 from minidyn.identification.flexibility import Bending, require_flexibility
 from minidyn.identification.friction.choose import (
     FrictionChoice,

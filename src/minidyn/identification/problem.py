@@ -27,7 +27,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
 
 from minidyn.arrays import Array, left_open, of_roots
-from minidyn.identification.estimators.solve import non_negative, pseudo_inverse, scaled
+from minidyn.identification.estimators.non_negative import non_negative, scaled
+from minidyn.identification.estimators.solve import pseudo_inverse
 from minidyn.identification.rows.triangles import parts_of, triangle_of
 
 

@@ -31,7 +31,7 @@ from minidyn.formats.load import RobotLike, as_robot
 from minidyn.graph.function import Function, evaluate
 from minidyn.graph.scalar import Graph
 from minidyn.identification.estimate import Estimate
-from minidyn.identification.estimators.solve import memory_of
+from minidyn.identification.estimators.block_covariance import memory_of
 from minidyn.identification.payload.payload import identify_payload, nearest_body
 from minidyn.identification.problem import BlockProblem, BlockSolution, Rows, places_of
 from minidyn.model.parameters import tensor, transform

@@ -45,8 +45,9 @@ from minidyn.identification.consistency.whitened import (
     weighted,
     whiten,
 )
+from minidyn.identification.estimators.held_out import repeated_variance
 from minidyn.identification.estimators.method import Fold, Solution
-from minidyn.identification.estimators.solve import describe_open, repeated_variance
+from minidyn.identification.estimators.solve import describe_open
 from minidyn.identification.rows.base_rows import typical_sizes
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, warning

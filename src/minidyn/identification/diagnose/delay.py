@@ -22,8 +22,12 @@ from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.drives import drive_paths, drive_ratios
 from minidyn.dynamics.functions import loads_of_motion
 from minidyn.dynamics.record import STATES
+from minidyn.identification.estimators.block_covariance import (
+    block_covariance,
+    block_length,
+    block_sums,
+)
 from minidyn.identification.estimators.method import Solution
-from minidyn.identification.estimators.solve import block_covariance, block_length, block_sums
 from minidyn.identification.rows.base_rows import base_functions, signals_of, steady_regressor
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, warning

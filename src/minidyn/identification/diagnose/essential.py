@@ -20,7 +20,7 @@ from minidyn.dynamics.functions import base_regressor
 from minidyn.dynamics.record import STATES
 from minidyn.errors import MinidynError
 from minidyn.identification.estimate import Estimate, EstimateLike, as_estimate
-from minidyn.identification.estimators.solve import memory_of
+from minidyn.identification.estimators.block_covariance import memory_of
 from minidyn.identification.friction.choose import seen
 from minidyn.identification.rows.base_rows import remembering
 from minidyn.identification.rows.pieces import pieces_of, reduced, residuals, stacked

@@ -17,7 +17,8 @@ import numpy as np
 
 from minidyn.arrays import Array, single_thread
 from minidyn.identification.diagnose.thresholds import LEVEL
-from minidyn.identification.estimators.solve import block_sums, pseudo_inverse
+from minidyn.identification.estimators.block_covariance import block_sums
+from minidyn.identification.estimators.solve import pseudo_inverse
 from minidyn.identification.rows.pieces import Pieces
 from minidyn.identification.rows.triangles import triangle_of
 from minidyn.notices import Notice, info, warning

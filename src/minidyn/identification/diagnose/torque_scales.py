@@ -28,7 +28,8 @@ from minidyn.base.numeric.samples import units_of
 from minidyn.dynamics.functions import regressor_by_parts
 from minidyn.identification.consistency.prior import knows_a_body
 from minidyn.identification.diagnose.thresholds import FACTOR, LARGE, MOST, SAMPLES
-from minidyn.identification.estimators.solve import block_length, block_sums, noise_torque
+from minidyn.identification.estimators.block_covariance import block_length, block_sums
+from minidyn.identification.estimators.torque_scatter import noise_torque
 from minidyn.identification.rows.base_rows import signals_of
 from minidyn.identification.score import MIN_STANDARD_ERRORS
 from minidyn.model.drives import PLAIN

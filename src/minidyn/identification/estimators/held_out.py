@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,9 +11,69 @@ import numpy as np
 from minidyn.arrays import Array
 from minidyn.identification.days import MODEL_ERROR
 from minidyn.identification.estimators import solve
-from minidyn.identification.estimators.method import Solution
+from minidyn.identification.estimators.method import Fold, Solution
+from minidyn.identification.rows.triangles import Triangles, joined, parts_of
 
+_UNSEEN = 0.6  # power of the variance between stretches that blocks within them have not seen
 _OPEN = 1e-12  # rounding: of the largest eigenvalue
+
+
+def folds_of(triangles: Triangles, scale: Array) -> list[Fold]:
+    """Return training and validation forms for stretches of time, weighted by the scale of each
+    kind of rows.
+    """
+    made: list[Fold] = []
+    for held, part in enumerate(triangles.stretches):
+        others = [stretch for number, stretch in enumerate(triangles.stretches) if number != held]
+        if not others:
+            continue
+        size = triangles.unknowns
+        R, z, _ = solve.form_of(joined(others).together(scale), size)
+        F = part.together(scale)
+        if F.shape[1] > size + 1:  # instruments do not judge
+            made.append((R, z, F[:size, size : 2 * size], F[:size, 2 * size], 0.0))
+        else:
+            made.append((R, z, *parts_of(F)))
+    return made
+
+
+def repeated_variance(folds: Sequence[Fold]) -> float:
+    """Return the noise variance that stretches of time show when they predict each other, at
+    least 1.
+
+    What the model lacks is the same within a stretch and another in the next: beside that, noise is
+    small.
+    """
+    found = expected = 0.0
+    for R, z, R_test, z_test, _ in folds:
+        inverse, _ = solve.pseudo_inverse(R)
+        found += float(np.sum((R_test @ (inverse @ z) - z_test) ** 2))
+        expected += len(z_test) + float(np.sum((R_test @ inverse) ** 2))
+    return max(1.0, found / expected) if expected > 0 else 1.0
+
+
+def with_model_error(found: Solution, lacks: tuple[Array, Array] | None = None) -> Solution:
+    """Return a solution whose covariance holds what the model lacks.
+
+    What another run of the robot would show. Sums over blocks hold errors that last as long as a
+    block. What friction lacks goes on with the motion: it pulls the parameters of this run one way
+    and those of the next another, and one run has one of each. But its stretches differ, too. By
+    how much they predict each other worse than noise explains is `repeated_variance`, a part of
+    which blocks have seen already. The root of it is left over for presliding, Stribeck friction
+    and ripple that a model lacks, and next to nothing for models that lack nothing
+    (benchmarks/between_runs.py). Where it is known what the model lacks, by how much that pulls
+    parameters (b,) and what part of their variances (b,) is left without it, the square of the pull
+    is added instead: mean squares of an error are its variance and the square of its bias. Blocks
+    have seen it, and it does not count twice. Motions decide how large it is, so it is the log's
+    own.
+    """
+    known = lacks is not None and bool(np.any(lacks[0]))
+    factor = 1.0 if known else repeated_variance(found.folds()) ** _UNSEEN
+    covariance = found.covariance * factor
+    if lacks is not None and known:
+        left = np.sqrt(lacks[1])
+        covariance = covariance * np.outer(left, left) + np.outer(lacks[0], lacks[0])
+    return replace(found, covariance=covariance, record={**found.record, "model_error": factor})
 
 
 def model_error(found: Solution, beta: Array, held_out: Array) -> dict[str, Any]:

@@ -24,6 +24,12 @@ from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.record import STATES
 from minidyn.errors import Unsupported
 from minidyn.identification.estimators import solve
+from minidyn.identification.estimators.block_covariance import (
+    block_covariance,
+    block_length,
+    block_sums,
+)
+from minidyn.identification.estimators.held_out import folds_of
 from minidyn.identification.estimators.linear_system import fit_system
 from minidyn.identification.estimators.method import Method, Options, Solution
 from minidyn.identification.estimators.states import as_recorded, cutoff_of, torque_rows
@@ -176,7 +182,7 @@ def covariance_of(
     rows = found.triangles.samples * len(found.sigma)
     misfit = float(np.sum(found.triangles.squares(found.beta) / found.scale**2))
     white = inverse @ inverse.T * misfit / max(1, rows - len(found.beta))
-    covariance, _ = solve.block_covariance(
+    covariance, _ = block_covariance(
         inverse @ inverse.T, G, white, rows, inflation=inflation, longer=False
     )
     return left_open(covariance, open_), length, seconds
@@ -187,7 +193,7 @@ def _block(
 ) -> tuple[int, int, float]:
     """Return how many samples said it, the samples of a block, and how many seconds it lasts."""
     first = max(islice(samples_of(chunk), 3), key=len)
-    return len(first), *solve.block_length(found.residual(first), first.t, found.triangles.samples)
+    return len(first), *block_length(found.residual(first), first.t, found.triangles.samples)
 
 
 def _block_sums(
@@ -198,7 +204,7 @@ def _block_sums(
     Blocks end with it.
     """
     weights, last = np.zeros(2), row + len(chunk) >= samples
-    return solve.block_sums(
+    return block_sums(
         _scores(found, chunk, length, progress, weights), length, join=False, last=last
     ), weights
 
@@ -265,7 +271,7 @@ def least_squares(
     scale = found.sigma * np.sqrt(max(1.0, length / 10))
     quadratic = (
         *found.triangles.weighted(scale),
-        cache(partial(solve.folds_of, found.triangles, scale)),
+        cache(partial(folds_of, found.triangles, scale)),
     )
     condition, record = solve.condition_of(found.R), {"block_seconds": seconds}
     numbers = found.beta, covariance, found.sigma, condition

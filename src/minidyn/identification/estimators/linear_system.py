@@ -18,6 +18,12 @@ from numpy.typing import NDArray
 from minidyn.arrays import Array, left_open, single_thread
 from minidyn.errors import MinidynError
 from minidyn.identification.estimators import solve
+from minidyn.identification.estimators.block_covariance import (
+    block_covariance,
+    block_length,
+    block_sums,
+)
+from minidyn.identification.estimators.held_out import folds_of
 from minidyn.identification.estimators.method import Options, Solution
 from minidyn.identification.rows.pieces import Pieces, reduced, scores
 from minidyn.identification.rows.triangles import Triangles
@@ -71,18 +77,16 @@ def fit_system(base: solve.Unknowns, pieces: Pieces, allow_open: bool = False) -
             ):  # of a standard deviation
                 break
         longest = max(pieces(), key=lambda piece: len(piece.t))
-        length, seconds = solve.block_length(
+        length, seconds = block_length(
             longest.y - longest.W @ form.beta, longest.t, triangles.samples
         )
         rest = float(np.sum(triangles.squares(form.beta) / sigma**2))
         rows = triangles.samples * kinds
         white = form.inverse @ form.inverse.T * rest / max(1, rows - len(form.beta))
-        G = solve.block_sums(scores(pieces, form.beta, sigma), length)
+        G = block_sums(scores(pieces, form.beta, sigma), length)
         # errors of differentiated positions undo each other: along instruments they may count for
         # less than one sample
-        covariance, memory = solve.block_covariance(
-            form.bread, G, white, rows, least_white=form.plain
-        )
+        covariance, memory = block_covariance(form.bread, G, white, rows, least_white=form.plain)
         covariance = left_open(covariance, form.is_open)
         memory = max(memory, _LEAST_MEMORY)
         root = np.sqrt(memory)
@@ -90,7 +94,7 @@ def fit_system(base: solve.Unknowns, pieces: Pieces, allow_open: bool = False) -
             form.R / root,
             form.z / root,
             rest / memory,
-            cache(partial(solve.folds_of, triangles, sigma * root)),
+            cache(partial(folds_of, triangles, sigma * root)),
         )
         found = form.beta, covariance, sigma, solve.condition_of(form.R), *quadratic
         left = partial(triangles.noise, spent=form.spent(triangles, sigma))

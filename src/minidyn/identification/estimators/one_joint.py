@@ -38,8 +38,16 @@ from minidyn.excitation.one_joint_equations import Equations
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimate_file import BodyConstants
-from minidyn.identification.estimators import solve
+from minidyn.identification.estimators.block_covariance import (
+    alike_blocks,
+    block_covariance,
+    block_length,
+    memory_of,
+    settled,
+)
+from minidyn.identification.estimators.held_out import folds_of
 from minidyn.identification.estimators.method import Method, Options, Solution
+from minidyn.identification.estimators.torque_scatter import torque_scatter
 from minidyn.identification.rows.triangles import assemble
 from minidyn.model.geometry import TOLERANCE
 from minidyn.model.robot import Robot
@@ -145,7 +153,7 @@ def identify_one_joint(
     record: dict[str, Any] = {"method": NAME, **found.record}
     if (sketch := sketch_of(data)) is not None:
         record[SKETCH] = sketch.to_json()
-    record |= solve.torque_scatter(data, fitted, fitted, found.sigma, len(found.beta))
+    record |= torque_scatter(data, fitted, fitted, found.sigma, len(found.beta))
     values = found.beta, found.covariance, found.sigma, NAME, False, found.condition, len(data)
     notices = (*data.notices, *_no_sample_over(found))
     return Estimate(fitted, base, *values, notices, record)
@@ -172,7 +180,7 @@ def one_joint(robot: Robot, base: BaseMap, recording: AnyRecording, options: Opt
         R,
         R @ beta,
         float(np.sum(triangles.squares(beta) / scale**2)),
-        partial(solve.folds_of, triangles, scale),
+        partial(folds_of, triangles, scale),
         record=found.record,
         notices=_no_sample_over(found),
     )
@@ -259,7 +267,7 @@ def _mean_error(noise: Array) -> Array:
 
     Neighbours may repeat others.
     """
-    memory = solve.memory_of(noise) if len(noise) > 8 else np.ones(noise.shape[1])
+    memory = memory_of(noise) if len(noise) > 8 else np.ones(noise.shape[1])
     return np.asarray(np.sqrt(memory * np.mean(noise**2, axis=0) / max(len(noise) - 1, 1)))
 
 
@@ -399,7 +407,7 @@ def _chain(equations: Equations, data: Recording) -> _Chain:
         equations, edges, movers, inverses, carried, beta, np.zeros(0), sigma, 1.0, worst, {}
     )
     for part, _ in runs:  # what was not filtered here may have been elsewhere: each run says
-        still[part] *= np.sqrt(filtered if filtered > 1.0 else solve.memory_of(noise[part]))
+        still[part] *= np.sqrt(filtered if filtered > 1.0 else memory_of(noise[part]))
     covariance, memory = _covariance(found, noise, least, still)
     covariance = covariance + _place_covariance(found, data) + unsure.T @ unsure
     covariance = left_open(covariance, ~np.isfinite(np.diag(covariance)))
@@ -484,10 +492,10 @@ def _covariance(found: _Chain, noise: Array, still: Array, even: Array) -> tuple
     if not np.isfinite(white).all():  # a joint without a sample over
         return white, 1.0
     begin, end = max(pairwise(found.edges), key=lambda edge: edge[1] - edge[0])
-    length, _ = solve.block_length(noise[begin:end], np.arange(float(end - begin)), total)
+    length, _ = block_length(noise[begin:end], np.arange(float(end - begin)), total)
     least, root, sums = found.noise_root(still), found.noise_root(even), found.moved(noise, length)
-    blocks, _ = solve.block_covariance(np.eye(b), sums, least @ least.T, total * noise.shape[1])
-    made = solve.settled(blocks, root @ root.T, solve.alike_blocks(sums.T))
+    blocks, _ = block_covariance(np.eye(b), sums, least @ least.T, total * noise.shape[1])
+    made = settled(blocks, root @ root.T, alike_blocks(sums.T))
     return made, max(1.0, float(np.mean(np.diag(made) / np.maximum(np.diag(white), 1e-300))))
 
 

@@ -23,9 +23,9 @@ from scipy.linalg import solve_triangular
 
 from minidyn.arrays import Array, single_thread
 from minidyn.base.base_map import BaseMap
+from minidyn.identification.estimators.block_covariance import block_covariance, block_sums
 from minidyn.identification.estimators.linear_system import SystemFit, fit_system
 from minidyn.identification.estimators.method import Fold, Method, Options, Solution
-from minidyn.identification.estimators.solve import block_covariance, block_sums
 from minidyn.identification.estimators.states import as_recorded, best_states, torque_rows
 from minidyn.identification.rows.pieces import Pieces
 from minidyn.identification.rows.triangles import triangle_of

@@ -22,8 +22,8 @@ from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.drives import drive_rates, drive_ratios, has_load, memory_columns
 from minidyn.dynamics.record import STATES
 from minidyn.errors import MinidynError, Unsupported
+from minidyn.identification.estimators.held_out import with_model_error
 from minidyn.identification.estimators.method import Solution
-from minidyn.identification.estimators.solve import with_model_error
 from minidyn.identification.friction.last_terms import (
     along,
     friction_missing,

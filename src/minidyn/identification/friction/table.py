@@ -26,7 +26,7 @@ from minidyn.arrays import Array
 from minidyn.dynamics.drives import Shapes, drive_columns, drive_ratios
 from minidyn.dynamics.functions import regressor
 from minidyn.dynamics.tree import Coordinates, coordinates, measured_rows
-from minidyn.identification.estimators.solve import non_negative, scaled
+from minidyn.identification.estimators.non_negative import non_negative, scaled
 from minidyn.identification.rows.base_rows import Path, Samples
 from minidyn.model.drives import ALIASES, FRICTION, NON_NEGATIVE, STAYING
 from minidyn.model.robot import Robot

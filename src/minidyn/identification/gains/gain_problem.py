@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.arrays import Array, of_roots
-from minidyn.identification.estimators.solve import block_length
+from minidyn.identification.estimators.block_covariance import block_length
 from minidyn.identification.problem import BlockProblem, Rows, places_of
 from minidyn.identification.rows.pieces import Pieces
 from minidyn.identification.rows.triangles import Triangles

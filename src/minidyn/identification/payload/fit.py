@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import fdtrc
 
 from minidyn.arrays import Array
-from minidyn.identification.estimators.solve import block_sums, memory_of
+from minidyn.identification.estimators.block_covariance import block_sums, memory_of
 from minidyn.identification.payload.columns import ALWAYS, Group, RawColumns, Unknowns
 from minidyn.identification.problem import BlockProblem, BlockSolution, Rows
 from minidyn.identification.rows.pieces import residuals, scores
