@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from minidyn.identification.friction.choose import motion_of
+from minidyn.identification.friction.table import FrictionModel, FrictionTable, Key, RigidColumns
 from numpy.typing import NDArray
 
 import minidyn as md
 import real_robots
 from minidyn.dynamics.functions import loads_of_motion
-from minidyn.identification.friction.choose import motion_of
-from minidyn.identification.friction.table import FrictionModel, FrictionTable, Key, RigidColumns
 from minidyn.identification.rows.base_rows import Samples
 from minidyn.model.drives import PLAIN
 

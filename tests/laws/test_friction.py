@@ -19,7 +19,7 @@ from c_compiler import STRICT, needs_gcc
 from conftest import OWN, count
 from minidyn.dynamics.sources import source_name
 from minidyn.errors import DescriptionError, UnknownName, UnknownParameters, Unsupported
-from minidyn.identification.friction.choose import seen_through
+from minidyn.identification.select import seen_through
 from minidyn.model.drives import BOUNDED, FRICTION, NON_NEGATIVE, RIPPLE, TERMS, Term
 from minidyn.recording.prepare.lowpass import lowpass
 

@@ -9,7 +9,6 @@ import ctypes
 import subprocess
 from dataclasses import replace
 from functools import cache
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,7 +26,6 @@ from minidyn.dynamics.functions import (
     torques_by_parts,
 )
 from minidyn.errors import Unsupported
-from minidyn.identification.friction.last_terms import lacking
 from minidyn.identification.rows.base_rows import Path, paths_of, remembering
 from minidyn.recording.lazy import held
 
@@ -266,30 +264,6 @@ def test_presliding_that_is_not_there_is_not_chosen() -> None:
     assert [entry["taken"] for entry in tried] == [False]
     plain = md.validate(found(None, PLAIN), test).relative_error
     assert md.validate(estimate, test).relative_error <= 1.001 * plain
-
-
-def test_terms_at_their_bound_keep_their_noise() -> None:
-    """What presliding would leave of a variance is not known where fits with it have the term at
-    zero throughout.
-    """
-    base = md.base_parameters(md.load("two_link").with_drives(True, PLAIN))
-    keys = [SimpleNamespace(name=name) for name in base.kept]
-
-    def model(
-        terms: tuple[str, ...], deviations: np.ndarray
-    ) -> tuple[SimpleNamespace, SimpleNamespace]:
-        folds = np.array([[1.0], [-1.0]]) * deviations
-        table = SimpleNamespace(
-            fit=lambda *_: (keys, folds[0]), without_each=lambda *_: (keys, folds)
-        )
-        return table, SimpleNamespace(terms=terms)
-
-    plain, half = np.ones(base.rank), np.full(base.rank, 0.5)
-    half[-1] = 0.0
-    found = SimpleNamespace(
-        last=(*model(PLAIN, plain), None), richer=model((*PLAIN, "presliding"), half)
-    )
-    np.testing.assert_allclose(lacking(found, base)[1], np.where(half > 0, 0.25, 1.0))
 
 
 def test_presliding_over_less_than_a_filter_hides_is_not_looked_for() -> None:

@@ -41,17 +41,15 @@ from minidyn.identification.diagnose.torque_scales import torque_scales
 from minidyn.identification.estimate import Estimate, load_estimate
 from minidyn.identification.estimators.method import Options, Solution
 from minidyn.identification.estimators.methods import METHODS
-from minidyn.identification.friction.choose import choose_friction, starting_model
-from minidyn.identification.identify import lifted, ready_for
+from minidyn.identification.inputs import lifted, ready_for
 from minidyn.identification.rows.base_rows import (
     fitted_base,
-    remembering,
     shown_parameters,
 )
+from minidyn.identification.select import select, starting_model
 from minidyn.identification.settings import Settings
 from minidyn.identification.terms.gravity_direction import mounted_as_logged
 from minidyn.identification.validate import fitted_notices, overlap_of
-from minidyn.model.drives import AUTO
 from minidyn.model.robot import Robot
 from minidyn.notices import (
     BY_GRADE,
@@ -383,12 +381,12 @@ def _first_fit(robot: Robot, raw: AnyRecording) -> _FirstFit:
     model = starting_model(robot, Settings())
     data, notices = ready_for(method, model, raw)
     model, _, turned = mounted_as_logged(model, data, Settings())
-    choice = choose_friction(model, fitted_base(model), data, AUTO)
+    choice = select(model, fitted_base(model), data, Settings(), owners=(robot,))
     options = Options(allow_open=True)
-    data = remembering(choice.robot, data)
-    found = choice.fit(lambda loaded: method.solve(loaded, choice.base, data, options)).made
+    data = choice.ready(data)
+    found = choice.solution(lambda loaded: method.solve(loaded, choice.base, data, options)).made
     found = with_shown_condition(choice.robot, choice.base, found)
-    found = choice.with_width_uncertainty(found, data.info.get("cutoff"), False)
+    found = choice.with_shape_uncertainty(found, False)
     fitted = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot))
     notices = [one for one in notices if one not in raw.notices]
     known = prior_parameters(choice.robot, None, (robot, model))

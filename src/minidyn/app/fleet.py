@@ -27,10 +27,10 @@ from minidyn.identification.fleet.chances import trend
 from minidyn.identification.fleet.deviations import Comparison, FleetFit, compared
 from minidyn.identification.fleet.logs import are_paths, files_by_robot, open_logs
 from minidyn.identification.fleet.members import Given, Member, chosen_friction, members_of, spaced
-from minidyn.identification.friction.choose import FrictionChoice, seen
 from minidyn.identification.friction.per_log import SETTING
 from minidyn.identification.friction.shared import Joined
-from minidyn.identification.identify import lifted
+from minidyn.identification.inputs import lifted
+from minidyn.identification.select import Choice, seen
 from minidyn.identification.settings import Settings, settings_of
 from minidyn.model.lock import NOT_LOGGED
 from minidyn.model.robot import Robot
@@ -163,7 +163,7 @@ def identify_fleet(
 
     def asked(
         few: Sequence[str],
-    ) -> tuple[FrictionChoice, AnyRecording, list[Member], list[Notice], Comparison, Array]:
+    ) -> tuple[Choice, AnyRecording, list[Member], list[Notice], Comparison, Array]:
         """Return all robots with the friction that logs of a few of them show, compared."""
         several = [Given(name, names[name]) for name in few]
         choice, sample = chosen_friction(kind, several, settings, on_error, reading, preparation)
@@ -228,7 +228,7 @@ def _of_logged_joints(
 
 def _model(
     kind: Robot,
-    choice: FrictionChoice,
+    choice: Choice,
     made: Comparison,
     members: Sequence[Member],
     data: AnyRecording,
@@ -253,7 +253,7 @@ def _model(
         (),
         {"robots": len(members)},
     )
-    found = choice.with_width_uncertainty(found, data.info.get("cutoff"), False)
+    found = choice.with_shape_uncertainty(found, False)
     beta, parameters, covariance = (
         found.beta,
         lifted(base, found.beta, choice.robot),

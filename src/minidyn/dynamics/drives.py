@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,6 +49,7 @@ from minidyn.model.drives import (
     ROTOR,
     STRIBECK_SPEED,
     TERMS,
+    Drive,
     Motion,
     Odd,
 )
@@ -102,6 +104,17 @@ class Shapes:
         self._states = {
             (column.symbol, column.joint): state for column, state in zip(own, states or ())
         }
+
+    def drive(self, joint: int) -> Drive:
+        """The drive of a joint."""
+        return self._drives[joint]
+
+    def with_drive(self, joint: int, drive: Drive, state: Scalar | None = None) -> Shapes:
+        """Return the same with another drive of one joint, and what it remembers."""
+        made = copy(self)
+        made._drives = [*self._drives[:joint], drive, *self._drives[joint + 1 :]]
+        made._states = {} if state is None else {(s, joint): state for s in MEMORY}
+        return made
 
     def sign(self, joint: int, speed: Scalar, change: Scalar, own: bool) -> Scalar:
         """The sign of the speed of the drive or of the joint itself.
@@ -245,6 +258,27 @@ def drive_columns(
                 )
             )
     return found
+
+
+def term_torque(
+    robot: Robot, joint: int, term: str, rates: tuple[Sequence[Scalar], ...], shapes: Shapes
+) -> tuple[Scalar, dict[int, float]]:
+    """Return the torque of a term of a joint's drive for a parameter of 1, and where it acts.
+
+    Args:
+        robot: The robot; `shapes` may have another drive of the joint (`Shapes.with_drive`).
+        joint: Index of the joint.
+        term: Name of the term.
+        rates: Speeds and accelerations of all joints.
+        shapes: What is no polynomial.
+    """
+    known, ratios, (dq, ddq) = TERMS[term], drive_ratios(robot, joint), rates
+    if known.value is None:
+        return ddq[joint], {joint: 1.0}
+    speed, change = (weighted_sum(ratios.values(), [part[k] for k in ratios]) for part in rates)
+    fall = shapes.drive(joint).stribeck_speed or STRIBECK_SPEED
+    motion = Motion(known.symbol, joint, speed, dq[joint], change, ddq[joint], fall, shapes)
+    return known.value(motion), {joint: 1.0} if known.own else ratios
 
 
 def memory_columns(robot: Robot) -> list[Column]:

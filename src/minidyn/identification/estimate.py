@@ -37,10 +37,10 @@ from minidyn.identification.estimators.torque_scatter import SCATTER
 from minidyn.identification.export import Exported, Identified, export
 from minidyn.identification.flexibility import SETTING as FLEXIBILITY
 from minidyn.identification.flexibility import Flexibility
-from minidyn.identification.friction.choose import seen
 from minidyn.identification.friction.per_log import FrictionOfLogs
 from minidyn.identification.known_torque import KnownTorqueLike
 from minidyn.identification.rows.base_rows import remembering, signals_of
+from minidyn.identification.select import seen
 from minidyn.identification.selection import Selection
 from minidyn.identification.settings import Settings
 from minidyn.identification.verdict import Limits, Verdict, judge

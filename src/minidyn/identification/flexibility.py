@@ -37,9 +37,9 @@ from minidyn.identification.estimators.held_out import with_model_error
 from minidyn.identification.estimators.linear_system import SystemFit, fit_system
 from minidyn.identification.estimators.method import Fold, Method, Solution
 from minidyn.identification.estimators.solve import pseudo_inverse
-from minidyn.identification.friction.search import LEAST_GAIN, SURE
 from minidyn.identification.rows.base_rows import remembering, steady_regressor
 from minidyn.identification.rows.pieces import pieces_of
+from minidyn.identification.score import Gain
 from minidyn.model.drives import BY_SYMBOL, FRICTION, MEMORY, ROTOR
 from minidyn.model.joint import torque_unit
 from minidyn.model.parameters import Column
@@ -367,8 +367,8 @@ class Bending:
         while np.any(found.beta[base.rank :] < 0.0):  # no spring is softer than stiff
             joints = joints[found.beta[base.rank :] > 0.0]
             found = self._solved(model, base, linear, joints)
-        values, (gain, spread) = np.zeros(model.n), _gain(found.folds(), base.rank)
-        if gain > max(SURE * spread, LEAST_GAIN):
+        values, gain = np.zeros(model.n), _gain(found.folds(), base.rank, model.n)
+        if gain.is_worth(model.n):
             values[joints] = found.beta[base.rank :]
             self._widening = _widening(found, base.rank)
         if (
@@ -379,7 +379,7 @@ class Bending:
         steady = bool(np.all(np.abs(values - before) <= _SETTLED * std)) or self._repeats > _REPEATS
         self._bent, self._gain = (
             replace(here, compliance=before if steady else values, std=std),
-            gain,
+            gain.mean,
         )
         if steady:
             bent = np.flatnonzero(before)
@@ -497,20 +497,18 @@ def _widening(found: Solution, size: int) -> Array:
     return np.asarray(across @ np.linalg.pinv(own, hermitian=True) @ across.T)
 
 
-def _gain(folds: list[Fold], size: int) -> tuple[float, float]:
-    """Return by what share the unknowns from `size` on lower squares in held-out stretches of time.
-
-    Its uncertainty.
-    """
+def _gain(folds: list[Fold], size: int, rows: int) -> Gain:
+    """Return what the unknowns from `size` on bring in held-out stretches of time."""
     squares = np.zeros((len(folds), 2))
     for row, (R, z, R_test, z_test, rest) in zip(squares, folds):
         for k, unknowns in enumerate((size, R.shape[1])):
             x = pseudo_inverse(R[:, :unknowns])[0] @ z
             row[k] = float(np.sum((R_test[:, :unknowns] @ x - z_test) ** 2)) + rest
     if len(folds) < 2:
-        return 0.0, np.inf
-    gains = (squares[:, 0] - squares[:, 1]) / max(float(np.mean(squares[:, 0])), 1e-300)
-    return float(np.mean(gains)), float(np.std(gains, ddof=1) / np.sqrt(len(gains)))
+        return Gain(0.0, np.inf)
+    # a sample has as many squares of one variance as there are rows
+    nats = -0.5 * rows * squares / max(float(np.mean(squares[:, 0])), 1e-300)
+    return Gain.of(nats[:, 0], nats[:, 1])
 
 
 def _rotor_alone(robot: Robot, base: BaseMap, joint: int) -> bool:

@@ -35,7 +35,7 @@ from minidyn.formats.load import RobotLike, as_robot
 from minidyn.graph.targets.native.kernel import compile_function
 from minidyn.identification.consistency.consistency import make_consistent
 from minidyn.identification.estimate import Estimate
-from minidyn.identification.identify import lifted
+from minidyn.identification.inputs import lifted
 from minidyn.identification.online_rows import rows_program, rows_source
 from minidyn.identification.payload.payload import nearest_body
 from minidyn.identification.problem import BlockProblem, Rows

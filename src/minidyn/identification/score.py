@@ -1,8 +1,8 @@
 """The one score and the one rule of every automatic decision.
 
-Score: the log density that a model predicts for blocks of time that it was not fitted to, joint by
-joint with that joint's noise, in nats a sample. Rule: a candidate replaces a simpler one where the
-mean gain over the blocks is large enough to matter and larger than its uncertainty.
+Score: the log density that a model predicts for blocks of time that it was not fitted to, each row
+with its joint's noise, with heavy tails, in nats a sample. Rule: a candidate replaces a simpler one
+where the mean gain over the blocks is large enough to matter and larger than its uncertainty.
 """
 
 from __future__ import annotations
@@ -66,15 +66,15 @@ class Gain:
         }
 
 
-def log_density(squares: ArrayLike, samples: ArrayLike, noise_std: ArrayLike) -> Array:
-    """Return the mean log density of a sample in each block (blocks,), summed over joints, nats.
+def block_scores(squares: ArrayLike, rows: int) -> Array:
+    """Return the score of each block from its mean squared error in noise variances (blocks,).
+
+    The log density, nats a sample and summed over rows, of errors whose scale may differ from block
+    to block (heavy tails). Near the noise it changes as that of a normal distribution; a block in
+    which something else happened does not outvote all others.
 
     Args:
-        squares: Sums of squared errors on each block (blocks, n).
-        samples: Number of samples in each block (blocks,).
-        noise_std: Standard deviation of each joint's noise (n,), or of each block's fit
-            (blocks, n).
+        squares: Summed over the rows.
+        rows: How many there are.
     """
-    std, count = np.asarray(noise_std, dtype=float), np.asarray(samples, dtype=float)
-    errors = np.asarray(squares, dtype=float) / count[:, None] / std**2
-    return np.asarray(np.sum(-0.5 * errors - np.log(std) - 0.5 * math.log(2.0 * math.pi), axis=1))
+    return np.asarray(-rows * np.log1p(np.asarray(squares, dtype=float) / rows))

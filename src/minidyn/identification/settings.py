@@ -63,8 +63,8 @@ class Settings(Preparation):
     Options of preparation decide how a raw recording is filtered and differentiated.
     """
 
-    method: str = "wls"
-    """Estimator, a name of docs/estimators.md: "wls", "ols", "irls", "parallel", "iv", ..."""
+    method: str = "irls"
+    """Estimator, a name of docs/estimators.md: "irls", "wls", "ols", "parallel", "iv", ..."""
     friction: Iterable[str] | str = AUTO
     """Terms: "auto", chosen from the data; "own", those of the robot's file; or names, () none."""
     force_terms: Iterable[str] | str = ()

@@ -30,9 +30,9 @@ from minidyn.errors import MinidynError, UnknownParameters
 from minidyn.identification.diagnose.residuals import Residuals, whiteness_words
 from minidyn.identification.estimate import Estimate, EstimateLike, as_estimate
 from minidyn.identification.estimators.one_joint import ONE_JOINT, locked_at_means
-from minidyn.identification.friction.choose import seen
 from minidyn.identification.friction.per_log import SETTING, FrictionOfLogs, temperature_of
 from minidyn.identification.rows.base_rows import remembering
+from minidyn.identification.select import seen
 from minidyn.identification.verdict import MOSTLY, Limits, seen_words
 from minidyn.model.joint import torque_unit
 from minidyn.model.robot import Robot

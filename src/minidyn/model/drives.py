@@ -159,6 +159,7 @@ class Term:
     own: bool = False  # whether it acts on the joint itself, whatever turns its drive
     of_position: bool = False  # whether the column depends on the position
     memory: bool = False  # whether the column is a state that depends on the motion before
+    shape: tuple[str, ...] = ()  # attributes of a Drive on which the column depends
 
 
 def _stribeck(m: Motion) -> Any:
@@ -207,6 +208,7 @@ def _ripple(harmonic: int, letter: str) -> dict[str, Term]:
             1.0 if grows else 0.0,
             value=value,
             of_position=True,
+            shape=("ripple_order", "sign_width") if grows else ("ripple_order",),
         )
     return found
 
@@ -214,15 +216,40 @@ def _ripple(harmonic: int, letter: str) -> dict[str, Term]:
 # |v| is v s(v), so that it reverses as the sign does
 TERMS = {
     "viscous": Term("Fv", "v", "N m s/rad", True, 1.0, value=lambda m: m.v),
-    "coulomb": Term("Fc", "s(v)", "N m", True, value=lambda m: m.s),
+    "coulomb": Term("Fc", "s(v)", "N m", True, value=lambda m: m.s, shape=("sign_width",)),
     "offset": Term("Fo", "1", "N m", False, value=lambda m: 1.0),
-    "stribeck": Term("Fs", "s(v) / (1 + (v / v_s)²)", "N m", True, value=_stribeck),
-    "sqrt": Term("Fr", "s(v) √|v|", "N m (s/rad)^½", True, 0.5, value=_root),
-    "quadratic": Term("Fq", "|v| v", "N m (s/rad)²", True, 2.0, value=lambda m: m.v * m.v * m.s),
+    "stribeck": Term(
+        "Fs",
+        "s(v) / (1 + (v / v_s)²)",
+        "N m",
+        True,
+        value=_stribeck,
+        shape=("sign_width", "stribeck_speed"),
+    ),
+    "sqrt": Term("Fr", "s(v) √|v|", "N m (s/rad)^½", True, 0.5, value=_root, shape=("sign_width",)),
+    "quadratic": Term(
+        "Fq",
+        "|v| v",
+        "N m (s/rad)²",
+        True,
+        2.0,
+        value=lambda m: m.v * m.v * m.s,
+        shape=("sign_width",),
+    ),
     "cubic": Term("Fk", "v³", "N m (s/rad)³", True, 3.0, value=lambda m: m.v * m.v * m.v),
-    "asymmetric": Term("Fa", "|v|", "N m s/rad", False, 1.0, value=lambda m: m.v * m.s),
+    "asymmetric": Term(
+        "Fa", "|v|", "N m s/rad", False, 1.0, value=lambda m: m.v * m.s, shape=("sign_width",)
+    ),
     "load": Term(
-        "Fl", "|load| s(v)", "1", True, 0.0, "load", value=lambda m: m.load * m.s, of_position=True
+        "Fl",
+        "|load| s(v)",
+        "1",
+        True,
+        0.0,
+        "load",
+        value=lambda m: m.load * m.s,
+        of_position=True,
+        shape=("sign_width",),
     ),
     "curve_low": Term(
         "Fx", f"v / √(v² + {CURVE_SPEEDS[0]:g}²)", "N m", True, value=_bend(CURVE_SPEEDS[0])
@@ -230,8 +257,18 @@ TERMS = {
     "curve_high": Term(
         "Fy", f"v / √(v² + {CURVE_SPEEDS[1]:g}²)", "N m", True, value=_bend(CURVE_SPEEDS[1])
     ),
-    "presliding": Term("Fp", "z", "N m", True, value=lambda m: m.state, memory=True),
-    "breakaway": Term("Fb", "w s(v)", "N m", True, value=lambda m: m.state * m.s, memory=True),
+    "presliding": Term(
+        "Fp", "z", "N m", True, value=lambda m: m.state, memory=True, shape=("presliding_travel",)
+    ),
+    "breakaway": Term(
+        "Fb",
+        "w s(v)",
+        "N m",
+        True,
+        value=lambda m: m.state * m.s,
+        memory=True,
+        shape=("sign_width", "breakaway_travel"),
+    ),
     **_ripple(1, "a"),
     **_ripple(2, "e"),
     **_ripple(4, "i"),
@@ -255,11 +292,13 @@ TERMS = {
     ),
     "own_inertia": Term("Ja", "q̈", "kg m²", True, 0.0, "inertia", own=True),
     "own_viscous": Term("Jv", "q̇", "N m s/rad", True, 1.0, value=lambda m: m.own_v, own=True),
-    "own_coulomb": Term("Jc", "s(q̇)", "N m", True, value=lambda m: m.own_s, own=True),
+    "own_coulomb": Term(
+        "Jc", "s(q̇)", "N m", True, value=lambda m: m.own_s, own=True, shape=("sign_width",)
+    ),
 }
 """Drive terms by name, in storage order.
 
-A new term is a line here, and a name in identification/friction/search.py where friction="auto" is
+A new term is a line here, and a name in identification/terms/catalogue.py where friction="auto" is
 to try it."""
 
 BY_SYMBOL = {term.symbol: term for term in TERMS.values()}

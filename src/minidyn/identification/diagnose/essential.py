@@ -21,10 +21,10 @@ from minidyn.dynamics.record import STATES
 from minidyn.errors import MinidynError
 from minidyn.identification.estimate import Estimate, EstimateLike, as_estimate
 from minidyn.identification.estimators.block_covariance import memory_of
-from minidyn.identification.friction.choose import seen
 from minidyn.identification.rows.base_rows import remembering
 from minidyn.identification.rows.pieces import pieces_of, reduced, residuals, stacked
 from minidyn.identification.rows.triangles import Triangles
+from minidyn.identification.select import seen
 from minidyn.notices import Notice, info
 from minidyn.recording.ready import RecordingLike, as_recording, ready
 from minidyn.recording.recording import Recording

@@ -36,10 +36,10 @@ from minidyn.identification.diagnose.meaningless import require_meaning
 from minidyn.identification.estimators import solve
 from minidyn.identification.estimators.least_squares import Fit, covariance_of, fit
 from minidyn.identification.fleet.logs import Logs, are_paths, open_logs
-from minidyn.identification.friction.choose import FrictionChoice, choose_friction, starting_model
 from minidyn.identification.friction.shared import Split
 from minidyn.identification.problem import BlockProblem, Rows
 from minidyn.identification.rows.triangles import Triangles, joined
+from minidyn.identification.select import Choice, Limits, select, starting_model
 from minidyn.identification.settings import Settings
 from minidyn.model.drives import FRICTION
 from minidyn.model.robot import Robot
@@ -108,7 +108,7 @@ def chosen_friction(
     on_error: str,
     reading: Mapping[str, Any],
     preparation: Mapping[str, Any] | None = None,
-) -> tuple[FrictionChoice, AnyRecording]:
+) -> tuple[Choice, AnyRecording]:
     """Return the friction terms of the type, and the data of a few robots that chose them."""
     model = starting_model(kind, settings)
     parts, failed = list[Recording](), list[str]()
@@ -123,14 +123,14 @@ def chosen_friction(
         raise MinidynError(f"none of the logs that were tried can be used; {failed[0]}")
     raw = [{"tau_raw": np.asarray(part.telemetry.get("tau_raw", part.tau))} for part in parts]
     whole = concatenate([replace(part, telemetry=own, notices=()) for part, own in zip(parts, raw)])
-    wish: dict[str, Any] = {
-        "widths": settings.auto and settings.sign_width is None,
-        "load": False,
-        "memory": False,
-        "forbid": settings.forbid_terms,
-    }
-    shown = replace(whole, telemetry={})
-    return choose_friction(model, base_parameters(model), shown, settings.terms, **wish), whole
+    shown, base = replace(whole, telemetry={}), base_parameters(model)
+    # loads and states of drives need whole logs: members are read as sums
+    limits = Limits(
+        has_memory=False,
+        is_width_free=settings.auto and settings.sign_width is None,
+    )
+    without_load = settings.replace(forbid_terms=(*settings.forbid_terms, "load"))
+    return select(model, base, shown, without_load, limits), whole
 
 
 def members_of(

@@ -17,32 +17,16 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 
 from minidyn.arrays import Array
-from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.functions import inverse_dynamics, loads_of_motion
-from minidyn.identification.estimators.method import Solution
 from minidyn.identification.rows.base_rows import Samples
 from minidyn.model.drives import FRICTION
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, info, warning
+from minidyn.notices import Notice, warning
 
 _SETTLED = 0.05  # of the noise: what loads may still change
 _REPEATS = 8
-_CLEARLY = 0.99  # of the error of least squares without load friction: less is better in any case
 _SHORTEST, _LONGEST = 0.2, 3.0  # factors of a step
 
-LEFT_OUT = info(
-    "friction.load_left_out",
-    "Friction that grows with the load predicts better, but the finished model fits the data "
-    "worse with it: left out.",
-)
-WORSE = warning(
-    "friction.load_worse",
-    "The model with friction that grows with the load fits the data worse than the same fit "
-    "without it.",
-    'Identify without the term "load". Where consistency costs much, the model may lack a spring '
-    "or a counterbalance, "
-    "which changes what drives carry.",
-)
 UNSETTLED = warning(
     "friction.loads_unsettled",
     "Loads that friction grows with did not settle: each fit gave others.",
@@ -115,50 +99,6 @@ def relative_error(robot: Robot, motion: Samples, parameters: Array) -> float:
     return float(np.linalg.norm(residual) / max(float(np.linalg.norm(motion.tau)), 1e-300))
 
 
-def instead_of_load(
-    robot: Robot,
-    base: BaseMap,
-    found: Solution,
-    parameters: Array,
-    motion: Samples,
-    asked_for: bool,
-    without: Callable[[], tuple[Made, Robot, Samples, Array]],
-) -> tuple[Made | None, tuple[Notice, ...]]:
-    """Return what is made without load friction where that fits the data better, and a notice.
-
-    Else None. The search for terms looks at plain least squares; a consistent model may have other
-    loads. A term that was asked for is kept, and a notice says so.
-
-    Args:
-        robot: With load friction.
-        base: Its base parameters.
-        found: What the data say of them.
-        parameters: The finished model (p,).
-        motion: Samples of the data.
-        asked_for: Whether the term was named, not chosen.
-        without: Makes the same without the term, with its robot, the samples with its states, and
-            its parameters.
-    """
-    error = relative_error(robot, motion, parameters)
-    others = [k for k, name in enumerate(base.names) if not name.startswith(FRICTION["load"])]
-    beta = np.zeros(base.rank)
-    beta[others] = np.linalg.lstsq(found.R[:, others], found.z, rcond=None)[0]
-    if error < _CLEARLY * relative_error(robot, motion, np.asarray(base.lift(beta), dtype=float)):
-        return None, ()  # better than the same fit without the term can be, consistent or not
-    made, other, along, values = without()
-    plain = relative_error(other, along, values)
-    if error <= plain:
-        return None, ()
-    with_it, without_it = f"{100 * error:.3g} %", f"{100 * plain:.3g} %"
-    text = (
-        f"the model fits the data to {with_it} with friction that grows with the load, to "
-        f"{without_it} without it: "
-    )
-    if asked_for:
-        return None, (WORSE(f"{text}it was asked for and is kept", error=error, without=plain),)
-    return made, (LEFT_OUT(f"{text}it is left out", error=error, without=plain),)
-
-
 def _load_change(robot: Robot, motion: Samples, before: Array, after: Array) -> Array:
     """Return how much load friction changes between two sets of parameters, sample by sample (N,
     n), N m or N.
@@ -171,11 +111,3 @@ def _load_change(robot: Robot, motion: Samples, before: Array, after: Array) -> 
             change = loads[1][:, column.joint] - loads[0][:, column.joint]
             found[:, robot.independent.index(column.joint)] = after[column.index] * change
     return found
-
-
-def carried(values: Array, before: Robot, after: Robot, unknown: float = np.nan) -> Array:
-    """Return parameters of one robot in the order of another that has other drive terms."""
-    old = before.layout
-    return np.array(
-        [values[old.index(name)] if name in old else unknown for name in after.parameter_names]
-    )

@@ -37,11 +37,11 @@ from minidyn.files import write_atomically
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.identification.estimators.least_squares import filtered_pieces
 from minidyn.identification.estimators.states import cutoff_of
-from minidyn.identification.friction.choose import starting_model
 from minidyn.identification.gains.gain_problem import GainProblem, covariance_of_blocks
 from minidyn.identification.rows.base_rows import remembering
 from minidyn.identification.rows.pieces import Columns, Pieces, pieces_of, reduced
 from minidyn.identification.rows.triangles import joined
+from minidyn.identification.select import starting_model
 from minidyn.identification.settings import Settings
 from minidyn.model.drives import AUTO, OWN, PLAIN
 from minidyn.model.geometry import matrix_of

@@ -1,1 +1,1 @@
-"""Effects of a robot that identification may take into its model, one file each."""
+"""Effects that a model may have: one file an effect."""

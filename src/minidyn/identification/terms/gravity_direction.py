@@ -28,10 +28,9 @@ from numpy.typing import NDArray
 from minidyn.arrays import Array
 from minidyn.dynamics.functions import regressors_by_gravity
 from minidyn.identification.consistency.prior import default_bodies
-from minidyn.identification.friction.choose import motion_of
-from minidyn.identification.friction.table import BLOCKS
+from minidyn.identification.data import BLOCKS, motion_of
 from minidyn.identification.rows.base_rows import Samples
-from minidyn.identification.score import Gain, log_density
+from minidyn.identification.score import Gain, block_scores
 from minidyn.identification.selection import FORCED, Decision
 from minidyn.identification.settings import GRAVITY_DIRECTION, Settings
 from minidyn.model.drives import PLAIN, friction_symbols
@@ -338,7 +337,8 @@ class _Table:
             self._squares([part[block] for part in self.products], own, fit.direction)
             for block, own in enumerate(values)
         ]
-        return log_density(np.array(squares), self.samples, fit.noise)
+        errors = (np.array(squares) / self.samples[:, None] / fit.noise**2).sum(axis=1)
+        return block_scores(errors, len(fit.noise)) - float(np.sum(np.log(fit.noise)))
 
     def likeness(self, fit: _Fit, bodies: Array) -> float:
         """Return the cosine between the weight that a fit has and that of bodies (p,)."""

@@ -1,0 +1,268 @@
+"""The search for terms: one score, one rule, from all joints to single ones.
+
+Terms are tried at all joints first: what one joint shows hardly, all joints together may show. Then
+joint by joint, and a term that does not pay at a joint leaves it. Shapes (smoothing widths,
+travels, speeds) are those that predict held-out blocks best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from minidyn.arrays import Array
+from minidyn.identification.data import Data
+from minidyn.identification.held_out import Anchor, Fit, HeldOut
+from minidyn.identification.score import MIN_GAIN, Gain
+from minidyn.identification.selection import Decision
+from minidyn.identification.terms.catalogue import EFFECTS
+from minidyn.identification.terms.effect import Effect
+from minidyn.identification.terms.presliding import min_travel
+from minidyn.identification.terms.warming import NAME as WARMING
+from minidyn.identification.terms.warming import Warming, warming_of
+from minidyn.model.drives import Drive
+
+WIDTHS = (0.0, 0.005, 0.01, 0.02, 0.04, 0.07, 0.13, 0.25, 0.5)
+"""Grid of smoothing widths, over the root mean square of the drive's speed."""
+
+DEFAULT_WIDTH = 0.04
+"""Smoothing width before one is chosen, over the same."""
+
+FINER = (1.6, 1.25)
+"""Factors between the shapes that are tried around the best: grids are coarser than logs show."""
+
+MAX_PASSES = 2  # size: over joints, until nothing changes
+
+Drives = dict[int, Drive]
+
+
+class Search:
+    """One search on a log.
+
+    Args:
+        data: The log, with the loads of a first fit.
+        anchor: Of the rigid part.
+        noise_std: Of each row (n,).
+        effects: What may be added.
+        is_width_free: Whether smoothing widths are chosen.
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        anchor: Anchor,
+        noise_std: Array,
+        effects: Sequence[Effect],
+        is_width_free: bool,
+    ) -> None:
+        self.data, self.anchor, self.effects = data, anchor, tuple(effects)
+        self.is_width_free = is_width_free
+        self.decisions: list[Decision] = []
+        self.held_out = HeldOut(data, anchor, noise_std)
+
+    def refit(self, drives: Drives) -> Fit:
+        """Fit a model to all blocks; go on with its noise and its loads."""
+        fit = self.held_out.fit(drives)
+        self.data = self.data.with_loads(fit.rigid)
+        self.held_out = HeldOut(self.data, self.anchor, fit.noise_std)
+        return fit
+
+    def with_widths(self, drives: Drives) -> Drives:
+        """Return drives with the smoothing widths that predict best: one for all, then each."""
+        speeds = self.data.speeds
+        alike = [
+            {
+                joint: replace(drive, sign_width=float(share * speeds[joint]))
+                for joint, drive in drives.items()
+            }
+            for share in WIDTHS
+        ]
+        self.held_out.add(alike)
+        scores = [float(np.mean(self.held_out.scores(model))) for model in alike]
+        best = alike[int(np.argmax(scores))]
+        for joint, drive in best.items():
+            options = [replace(drive, sign_width=float(share * speeds[joint])) for share in WIDTHS]
+            best = {**best, joint: self._best(best, joint, options)}
+        self._decide("smoothing width", (), drives, best)
+        return best
+
+    def with_forced(self, drives: Drives, named: Drives, is_fixed: bool) -> Drives:
+        """Return drives with the terms that were named, each in the shape that predicts best.
+
+        A shape that the drive's file gives is kept. A joint that cannot show an effect goes
+        without it, unless the terms are fixed.
+        """
+        for effect in EFFECTS.values():
+            residual = self.held_out.fit(drives).residual
+            for joint, drive in drives.items():
+                if not effect.is_in(named[joint]) or effect.is_in(drive):
+                    continue
+                given = getattr(drive, effect.shape) if effect.shape else 0.0
+                options = (
+                    [effect.added(drive, given)]
+                    if given
+                    else self._options(effect, joint, drive, residual)
+                )
+                if not options and is_fixed:
+                    options = [effect.added(drive, given)]
+                if options:
+                    drives = {**drives, joint: self._best(drives, joint, options)}
+                else:
+                    reason = "the log cannot show it at this joint"
+                    self.decisions.append(
+                        Decision(effect.name, self._names([joint]), is_taken=False, reason=reason)
+                    )
+        return drives
+
+    def warming(self, drives: Drives) -> Warming | None:
+        """Return what the log's beginning has more of friction, where that is worth it.
+
+        Go on without that torque.
+        """
+        found = warming_of(self.held_out, drives)
+        if found is None:
+            return None
+        taken = found.share > 0.0 and found.gain.is_worth(len(drives))
+        self.decisions.append(Decision.of(WARMING, (), found.gain, taken))
+        if not taken:
+            return None
+        self.data = self.data.with_torques(self.data.motion.tau - found.torque)
+        self.held_out = HeldOut(self.data, self.anchor, self.held_out.noise_std)
+        return found
+
+    def with_terms(self, drives: Drives) -> Drives:
+        """Return drives with the terms that the log confirms."""
+        drives = self._at_all_joints(drives)
+        for _ in range(MAX_PASSES):
+            before = dict(drives)
+            for joint in drives:
+                drives = self._without_losers(self._at_one_joint(drives, joint), joint)
+            if all(before[joint].friction == drive.friction for joint, drive in drives.items()):
+                break
+        return drives
+
+    def refined(self, drives: Drives, named: Drives) -> Drives:
+        """Return drives with shapes between those of the grids; those that a file gives stay."""
+        for factor in FINER:
+            for joint in drives:
+                for name in self._free_shapes(drives[joint]):
+                    if name != "sign_width" and getattr(named[joint], name):
+                        continue
+                    drive = drives[joint]
+                    least = min_travel(self.data, joint) if name == "presliding_travel" else 0.0
+                    values = [getattr(drive, name) * part for part in (1.0, 1.0 / factor, factor)]
+                    options = [replace(drive, **{name: max(value, least)}) for value in values]
+                    drives = {**drives, joint: self._best(drives, joint, options)}
+        return drives
+
+    def _free_shapes(self, drive: Drive) -> list[str]:
+        shapes = [one.shape for one in EFFECTS.values() if one.shape and one.is_in(drive)]
+        widths = ["sign_width"] if self.is_width_free else []
+        return [*widths, *(name for name in dict.fromkeys(shapes) if name != "ripple_order")]
+
+    def _best(self, drives: Drives, joint: int, options: Sequence[Drive]) -> Drive:
+        """Return the option that predicts best."""
+        if len(options) == 1:
+            return options[0]
+        scores = self.held_out.options(drives, joint, options).mean(axis=1)
+        return options[int(np.argmax(scores))]
+
+    def _gain(self, before: Drives, after: Drives) -> Gain:
+        """Return the gain in log density, nats a sample, summed over the rows."""
+        return Gain.of(self.held_out.scores(before), self.held_out.scores(after))
+
+    def _names(self, joints: Iterable[int]) -> tuple[str, ...]:
+        return tuple(self.data.robot.joints[joint].name for joint in joints)
+
+    def _decide(self, candidate: str, joints: Sequence[int], before: Drives, after: Drives) -> None:
+        gain = self._gain(before, after)
+        self.decisions.append(Decision.of(candidate, self._names(joints), gain, True))
+
+    def _options(self, effect: Effect, joint: int, drive: Drive, residual: Array) -> list[Drive]:
+        """Return a drive with the effect, in all shapes that are tried."""
+        if not effect.applies(self.data, joint):
+            return []
+        shapes = effect.shapes(self.data, joint, drive, residual)
+        shares = effect.narrower() if self.is_width_free else (None,)
+        return [
+            effect.added(drive, shape, None if share is None else share * drive.sign_width)
+            for shape in shapes
+            for share in shares
+        ]
+
+    def _with(self, effect: Effect, drives: Drives, residual: Array) -> Drives:
+        """Return drives with an effect at all joints that can show it, each with its best shape."""
+        made = dict(drives)
+        for joint, drive in drives.items():
+            if not effect.is_in(drive):
+                options = self._options(effect, joint, drive, residual)
+                if options:
+                    made[joint] = self._best(drives, joint, options)
+        return made
+
+    def _at_all_joints(self, drives: Drives) -> Drives:
+        """Add the best effect to all joints as long as it is worth it."""
+        left = list(self.effects)
+        while left:
+            residual = self.held_out.fit(drives).residual
+            tried: list[tuple[Effect, Drives, Gain, tuple[int, ...]]] = []
+            for effect in left:
+                option = self._with(effect, drives, residual)
+                changed = tuple(j for j in drives if option[j].friction != drives[j].friction)
+                if changed:
+                    tried.append((effect, option, self._gain(drives, option), changed))
+            tried.sort(key=lambda one: -one[2].mean)
+            best = next((one for one in tried if one[2].is_worth(len(one[3]))), None)
+            for one in tried:
+                names = self._names(one[3])
+                self.decisions.append(Decision.of(one[0].name, names, one[2], one is best))
+            if best is None:
+                break
+            drives = best[1]
+            left.remove(best[0])
+        return drives
+
+    def _at_one_joint(self, drives: Drives, joint: int) -> Drives:
+        """Add the best effect to a joint as long as it is worth it there."""
+        while True:
+            residual = self.held_out.fit(drives).residual
+            tried: list[tuple[Effect, Drives, Gain]] = []
+            for effect in self.effects:
+                if effect.is_in(drives[joint]):
+                    continue
+                options = self._options(effect, joint, drives[joint], residual)
+                if options:
+                    option = {**drives, joint: self._best(drives, joint, options)}
+                    tried.append((effect, option, self._gain(drives, option)))
+            tried = sorted((one for one in tried if one[2].is_worth(1)), key=lambda t: -t[2].mean)
+            if not tried:
+                return drives
+            effect, drives, gain = tried[0]
+            self.decisions.append(Decision.of(effect.name, self._names([joint]), gain, True))
+
+    def _without_losers(self, drives: Drives, joint: int) -> Drives:
+        """Leave effects out at a joint where they do not pay."""
+        for effect in self.effects:
+            if not effect.is_in(drives[joint]):
+                continue
+            plain = effect.removed(drives[joint])
+            options = [plain]
+            if self.is_width_free:
+                speed = self.data.speeds[joint]
+                options += [replace(plain, sign_width=float(share * speed)) for share in WIDTHS]
+            without = {**drives, joint: self._best(drives, joint, options)}
+            gain = self._gain(without, drives)
+            if gain.mean < MIN_GAIN:
+                names = self._names([joint])
+                self.decisions.append(
+                    Decision.of(effect.name, names, gain, False, "does not pay at this joint")
+                )
+                drives = without
+        return drives
+
+
+def width_of(data: Data, joint: int) -> float:
+    """Return the smoothing width that a search begins with."""
+    return DEFAULT_WIDTH * float(data.speeds[joint])
