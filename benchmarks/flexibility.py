@@ -7,7 +7,7 @@ Stiffness found in simulated logs, and what the term brings on logs of real robo
 Robots are two masses a joint on springs with some damping (two_masses.py), motion up to 3 Hz,
 torque noise of 0.5 %. Errors are those on another run, against its exact torque; z is (found - true
 compliance) / standard deviation, over all joints and seeds. With --real the logs of
-friction_on_logs.py are fitted and tested as there.
+real_logs.py are fitted and tested as there.
 """
 
 from __future__ import annotations
@@ -66,27 +66,27 @@ def case(name: str, side: str, frequency: float, seed: int) -> dict[str, Any]:
 
 def real() -> None:
     """Print what the term brings on logs of real robots."""
-    import friction_on_logs
+    import real_logs
+    import real_robots
 
-    print(
-        "| log | encoders | other part, raw | ... filtered | squares in held-out stretches | "
-        "stiffness shown |"
-    )
-    print("|---|---|---:|---:|---:|---|")
-    for log in friction_on_logs.logs():
+    print("| log | encoders | other part | gain in held-out stretches, nats | stiffness shown |")
+    print("|---|---|---:|---:|---|")
+    for pair in real_robots.pairs():
+        if pair.name.startswith("KR300"):
+            continue
         for encoder in (None, "motor", "link"):
-            estimate = md.identify(log.robot, log.fitted, flexibility=encoder)
-            raw, filtered = friction_on_logs.errors(estimate, log.held_out)
+            estimate = md.identify(pair.robot, pair.fitted, flexibility=encoder)
+            test = real_logs.as_fitted(estimate, pair.test, {})
+            error = md.validate(estimate, test).relative_error
             bent = estimate.flexibility
-            gain = "" if bent is None else f"{-100 * estimate.record['flexibility']['gain']:+.1f} %"
+            gain = "" if bent is None else f"{estimate.record['flexibility']['gain']:+.3f}"
             sure = [] if bent is None else np.flatnonzero(bent.compliance > 2 * bent.std)
             words = ", ".join(
-                f"{log.robot.joint_names[j]} {bent.stiffness[j]:.2g} ± {bent.stiffness_std[j]:.1g}"
+                f"{pair.robot.joint_names[j]} {bent.stiffness[j]:.2g} ± {bent.stiffness_std[j]:.1g}"
                 for j in sure
             )
             print(
-                f"| {log.name} | {encoder or 'stiff'} | {100 * raw:.2f} % | {100 * filtered:.2f} "
-                f"% | {gain} | {words} |"
+                f"| {pair.name} | {encoder or 'stiff'} | {100 * error:.2f} % | {gain} | {words} |"
             )
 
 
