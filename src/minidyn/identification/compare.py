@@ -81,9 +81,7 @@ class Comparison:
     Attributes:
         rows: One for each method, with and without consistency, in the order in which they ran.
         notices: What a reader should know.
-        terms: What each friction term brings that was tried, in order: `added` to those of `with`,
-            `gain` the share of squares of the torque's errors in held-out blocks that it takes
-            away, its `uncertainty`, and whether it was `taken`. Empty where terms were given.
+        terms: Rows of the table of decisions (`Selection.to_json`). Empty where terms were given.
     """
 
     rows: tuple[Compared, ...]
@@ -352,5 +350,5 @@ def _with_chosen_friction(
     return (
         chosen.robot.with_parameters(values),
         told,
-        tuple(chosen.record.get("friction_tried", ())),
+        tuple(chosen.record.get("selection", ())),
     )

@@ -117,21 +117,14 @@ def compare(
         f"{safe(job.robot.name)}: error of the torque on test data", columns, rows, right=(2, 3, 5)
     )
     if found.terms:
-        titles = (
-            "friction term",
-            "beside",
-            "fewer squares in held-out blocks",
-            "uncertainty",
-            "taken",
-        )
-        shares = [
-            (f"{100 * one['gain']:.1f} %", f"{100 * one['uncertainty']:.1f} %")
-            for one in found.terms
-        ]
-        lists = [(", ".join(one["added"]), ", ".join(one["with"])) for one in found.terms]
-        taken = ["yes" if one["taken"] else "no" for one in found.terms]
-        rows = [[*words, *numbers, last] for words, numbers, last in zip(lists, shares, taken)]
-        print_table("what friction terms bring", titles, rows, right=(2, 3))
+        titles = ("candidate", "joints", "gain, nats", "standard error", "taken")
+        cells = []
+        for one in found.terms:
+            scores = (one["gain"], one["standard_error"])
+            numbers = ["" if score is None else f"{score:.3g}" for score in scores]
+            joints = safe(", ".join(one["joints"])) or "all"
+            cells.append([one["candidate"], joints, *numbers, "yes" if one["taken"] else "no"])
+        print_table("what was tried", titles, cells, right=(2, 3))
     for row in found.rows:
         if row.failure:
             click.echo(f"{row.label} failed: {plain(row.failure)}")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from minidyn.app.report.facts import Facts, places_of
+from minidyn.app.report.section_decisions import decisions_section
 from minidyn.app.report.section_friction import flexibility_section, friction_section
 from minidyn.app.report.section_model import (
     base_section,
@@ -54,6 +55,7 @@ SECTIONS: tuple[Callable[[Facts], Section | None], ...] = (
     notices_section,
     torque_section,
     friction_section,
+    decisions_section,
     flexibility_section,
     residual_section,
     links_section,

@@ -35,7 +35,6 @@ _BATCH, _REPEATS = 2048, 12
 _POSES = 300  # of a log, at which forces are looked at
 _WORDS = {
     "friction": "friction terms",
-    "friction_error": "error with these friction terms, held-out blocks",
     "sign_width": "smoothing width of friction, rad/s or m/s",
     "block_seconds": "length of a block of time, s",
     "prior_kind": "distance from the prior",
@@ -53,7 +52,13 @@ _WORDS = {
     "differentiated": "speeds and accelerations from positions",
 }
 """Settings in words; others are shown by their names."""
-_OWN = ("method", "samples", "preparation", SKETCH)  # shown elsewhere, or for programs alone
+_OWN = (
+    "method",
+    "samples",
+    "preparation",
+    "selection",
+    SKETCH,
+)  # shown elsewhere, or for programs alone
 
 
 def plan_section(facts: Facts) -> Section | None:
