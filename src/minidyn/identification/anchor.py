@@ -8,6 +8,7 @@ their size.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -28,6 +29,7 @@ SPREAD = 0.5
 ROTOR_SPREAD = 3.0
 """Standard deviation of rotor inertias over the inertia that they move: hardly a limit."""
 
+_UNKNOWN_TERMS = ("load", "presliding", "breakaway")  # before a model and its states are known
 _ROUNDS = 3  # of weights and noise in agreement
 _OPEN = 1e-10  # rounding: of the largest singular value, below which a direction is open
 
@@ -66,7 +68,10 @@ def anchor_of(
 def _triangle(robot: Robot, base: BaseMap, data: Data) -> tuple[Array, Array, Array]:
     """Return least squares of the starting terms: R (b, b), z (b,) in units of the noise (n,)."""
     m = data.motion
-    Y = regressor(robot, m.q, m.dq, m.ddq, columns=list(base.kept))
+    plain = robot.with_joints(lambda j: replace(j, drive=j.drive.without(*_UNKNOWN_TERMS)))
+    known = [k for k, name in enumerate(base.kept) if name in plain.layout]
+    Y = np.zeros((*m.tau.shape, len(base.kept)))
+    Y[..., known] = regressor(plain, m.q, m.dq, m.ddq, columns=[base.kept[k] for k in known])
     if base.mixing is not None:
         Y = Y @ np.linalg.inv(base.mixing)
     noise_std = np.ones(Y.shape[1])

@@ -23,6 +23,7 @@ from minidyn.identification.rows.base_rows import Path, Samples, paths_of
 from minidyn.model.drives import BREAKAWAY, FRICTION, MEMORY, TERMS, Drive
 from minidyn.model.robot import Robot
 from minidyn.recording.lazy import AnyRecording
+from minidyn.recording.recording import Recording
 
 BLOCKS = 10
 """Blocks of time, each held out in turn."""
@@ -73,6 +74,15 @@ class Data:
     def with_torques(self, torques: Array) -> Data:
         """Return the same motion with other torques (N, n)."""
         return replace(self, motion=replace(self.motion, tau=torques))
+
+    @cached_property
+    def removed(self) -> Array:
+        """What the low-pass took off the torques (N, n); zero where it is not known."""
+        raw = self.log.telemetry.get("tau_raw") if isinstance(self.log, Recording) else None
+        if raw is None:
+            return np.zeros_like(self.motion.tau)
+        low_passed = np.asarray(self.log.thinned(self.step).tau, dtype=float)
+        return np.asarray(np.asarray(raw, dtype=float)[:: self.step] - low_passed)
 
     def with_loads(self, rigid: Array) -> Data:
         """Return the data with the loads of a rigid part (r,): a model's own."""

@@ -152,7 +152,7 @@ def estimate_of(
     """Return the estimate of a model, with the record of what was chosen."""
     choice, solution, data = model.choice, model.solution, model.data
     settings, beta = inputs.settings, model.beta
-    record: dict[str, Any] = {"method": settings.method, "samples": len(data)}
+    record: dict[str, Any] = {"method": inputs.method.name, "samples": len(data)}
     if preparation := without_sketch(data.info):
         record["preparation"] = preparation  # validation prepares raw recordings alike
     if (sketch := sketch_of(data)) is not None:
@@ -177,7 +177,7 @@ def estimate_of(
         beta=beta,
         covariance=model.covariance,
         sigma=np.where(measured, noise_std, np.inf),
-        method=settings.method,
+        method=inputs.method.name,
         consistent=settings.consistent,
         condition=solution.condition,
         samples=len(data),

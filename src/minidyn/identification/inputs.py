@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,11 @@ from minidyn.identification.flexibility import require_flexibility
 from minidyn.identification.known_torque import KnownTorqueLike, without_known
 from minidyn.identification.rows.base_rows import Progress, fitted_base, observing
 from minidyn.identification.select import Limits, starting_model
-from minidyn.identification.selection import Selection
-from minidyn.identification.settings import Settings
+from minidyn.identification.selection import Decision, Selection
+from minidyn.identification.settings import CUTOFF, Settings
+from minidyn.identification.terms.cutoff import HIGHER, MAX_SHARE, with_cutoff
 from minidyn.identification.terms.gravity_direction import Mounting, mounted_as_logged
+from minidyn.model.drives import AUTO
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, about_robot_file, info
 from minidyn.recording.lazy import AnyRecording
@@ -135,6 +138,8 @@ def read_log(
 def inputs_of(log: Log, settings: Settings, base: BaseMap | None, options: Options) -> Inputs:
     """Return what a fit begins with: the log is prepared, and it is known what may stay open."""
     method, robot, recording = METHODS[settings.method], log.robot, log.recording
+    if robot.implicit_loops and method.name == Settings.method:
+        method = METHODS["wls"]  # loops that are solved sample by sample take no robust weights
     if base is None:
         robot = with_mapped_coupling(robot, recording.notices, recording.joint_names)
     model = starting_model(robot, settings, base).with_measured_torques(log.measured)
@@ -143,6 +148,10 @@ def inputs_of(log: Log, settings: Settings, base: BaseMap | None, options: Optio
     mounting = Mounting(model) if base is not None else mounted_as_logged(model, data, settings)
     model = mounting.robot
     start = fitted_base(model) if base is None else observing(base, log.measured)
+    rows: tuple[Decision, ...] = ()
+    if _may_choose_cutoff(recording, data, settings, base):
+        prepared = partial(_at_cutoff, method, model, recording, settings)
+        data, rows = with_cutoff(model, start, data.load(), settings, prepared)
     # a prior decides what a weak recording leaves open; without one, or without any motion, it is
     # refused
     known = prior_parameters(model, as_prior(settings.prior), (robot,))
@@ -169,8 +178,28 @@ def inputs_of(log: Log, settings: Settings, base: BaseMap | None, options: Optio
         options=options,
         limits=limits,
         notices=(*log.notices, *notices, *about_robot_file(robot.notices), *mounting.notices),
-        decisions=Selection(mounting.decisions),
+        decisions=Selection((*mounting.decisions, *rows)),
     )
+
+
+def _may_choose_cutoff(
+    recording: AnyRecording, data: AnyRecording, settings: Settings, base: BaseMap | None
+) -> bool:
+    """Whether a cut-off is chosen: of raw logs in memory, where nobody said one."""
+    is_raw = isinstance(recording, Recording) and not recording.prepared and recording.ddq is None
+    is_free = settings.cutoff is None and CUTOFF not in settings.forbid_terms
+    rate = data.info.get("logged_rate")
+    has_room = isinstance(rate, float) and MAX_SHARE * rate > HIGHER
+    is_auto = base is None and settings.terms == AUTO
+    return is_raw and is_free and is_auto and data.prepared and has_room
+
+
+def _at_cutoff(
+    method: Method, model: Robot, recording: AnyRecording, settings: Settings, cutoff: float
+) -> Recording:
+    """Return a log as it is prepared at another cut-off, Hz."""
+    asked = as_asked(model, recording, settings.replace(cutoff=cutoff))
+    return ready_for(method, model, asked)[0].load()
 
 
 def require_partial_torques(

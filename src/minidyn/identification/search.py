@@ -7,7 +7,7 @@ travels, speeds) are those that predict held-out blocks best.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,10 +17,10 @@ from minidyn.identification.data import Data
 from minidyn.identification.held_out import Anchor, Fit, HeldOut
 from minidyn.identification.score import MIN_GAIN, Gain
 from minidyn.identification.selection import Decision
+from minidyn.identification.settings import WARMING
 from minidyn.identification.terms.catalogue import EFFECTS
 from minidyn.identification.terms.effect import Effect
-from minidyn.identification.terms.presliding import min_travel
-from minidyn.identification.terms.warming import NAME as WARMING
+from minidyn.identification.terms.presliding import PRESLIDING, min_travel
 from minidyn.identification.terms.warming import Warming, warming_of
 from minidyn.model.drives import Drive
 
@@ -85,6 +85,7 @@ class Search:
         for joint, drive in best.items():
             options = [replace(drive, sign_width=float(share * speeds[joint])) for share in WIDTHS]
             best = {**best, joint: self._best(best, joint, options)}
+        best = self._finer(best, "sign_width")
         self._decide("smoothing width", (), drives, best)
         return best
 
@@ -116,6 +117,14 @@ class Search:
                     )
         return drives
 
+    def with_presliding(self, drives: Drives) -> Drives | None:
+        """Return drives with presliding that the log shows; None where it shows none."""
+        option = self._with(PRESLIDING, drives, self.held_out.fit(drives).residual)
+        changed = [joint for joint in drives if option[joint].friction != drives[joint].friction]
+        if not changed or not self._gain(drives, option).is_worth(len(changed)):
+            return None
+        return option
+
     def warming(self, drives: Drives) -> Warming | None:
         """Return what the log's beginning has more of friction, where that is worth it.
 
@@ -145,22 +154,26 @@ class Search:
 
     def refined(self, drives: Drives, named: Drives) -> Drives:
         """Return drives with shapes between those of the grids; those that a file gives stay."""
-        for factor in FINER:
-            for joint in drives:
-                for name in self._free_shapes(drives[joint]):
-                    if name != "sign_width" and getattr(named[joint], name):
-                        continue
-                    drive = drives[joint]
-                    least = min_travel(self.data, joint) if name == "presliding_travel" else 0.0
-                    values = [getattr(drive, name) * part for part in (1.0, 1.0 / factor, factor)]
-                    options = [replace(drive, **{name: max(value, least)}) for value in values]
-                    drives = {**drives, joint: self._best(drives, joint, options)}
+        shapes = [one.shape for one in EFFECTS.values() if one.shape not in ("", "ripple_order")]
+        widths = ["sign_width"] if self.is_width_free else []
+        for name in [*widths, *dict.fromkeys(shapes)]:
+            given = {joint for joint, drive in named.items() if getattr(drive, name)}
+            drives = self._finer(drives, name, () if name == "sign_width" else given)
         return drives
 
-    def _free_shapes(self, drive: Drive) -> list[str]:
-        shapes = [one.shape for one in EFFECTS.values() if one.shape and one.is_in(drive)]
-        widths = ["sign_width"] if self.is_width_free else []
-        return [*widths, *(name for name in dict.fromkeys(shapes) if name != "ripple_order")]
+    def _finer(self, drives: Drives, name: str, given: Collection[int] = ()) -> Drives:
+        """Return drives with a shape between those of its grid; given ones stay."""
+        users = [one for one in EFFECTS.values() if one.shape == name]
+        for factor in FINER:
+            for joint, drive in drives.items():
+                is_used = name == "sign_width" or any(one.is_in(drive) for one in users)
+                if joint in given or not is_used or not getattr(drive, name):
+                    continue
+                least = min_travel(self.data, joint) if name == "presliding_travel" else 0.0
+                values = [getattr(drive, name) * part for part in (1.0, 1.0 / factor, factor)]
+                options = [replace(drive, **{name: max(value, least)}) for value in values]
+                drives = {**drives, joint: self._best(drives, joint, options)}
+        return drives
 
     def _best(self, drives: Drives, joint: int, options: Sequence[Drive]) -> Drive:
         """Return the option that predicts best."""
@@ -230,7 +243,7 @@ class Search:
             residual = self.held_out.fit(drives).residual
             tried: list[tuple[Effect, Drives, Gain]] = []
             for effect in self.effects:
-                if effect.is_in(drives[joint]):
+                if effect.is_in(drives[joint]) or effect.is_of_all_joints:
                     continue
                 options = self._options(effect, joint, drives[joint], residual)
                 if options:

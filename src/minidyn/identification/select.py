@@ -28,10 +28,9 @@ from minidyn.identification.rows.base_rows import Samples, fitted_base, remember
 from minidyn.identification.score import Gain
 from minidyn.identification.search import Search, width_of
 from minidyn.identification.selection import FORBIDDEN, FORCED, Decision, Selection
-from minidyn.identification.settings import Settings
+from minidyn.identification.settings import WARMING, Settings
 from minidyn.identification.terms.catalogue import EFFECTS
 from minidyn.identification.terms.effect import Effect
-from minidyn.identification.terms.warming import NAME as WARMING
 from minidyn.identification.terms.warming import Warming, without_warming
 from minidyn.model.drives import (
     AUTO,
@@ -105,6 +104,7 @@ class Choice:
         drives: The drive of each joint, as the search has them.
         is_width_chosen: Whether smoothing widths come from the data.
         warming: How much more friction the log's beginning has; None: no more.
+        lacking: Drives with presliding that the log shows and that was not asked for.
     """
 
     robot: Robot
@@ -115,6 +115,7 @@ class Choice:
     drives: Drives = field(default_factory=dict)
     is_width_chosen: bool = False
     warming: Warming | None = None
+    lacking: Drives | None = None
 
     @property
     def record(self) -> dict[str, Any]:
@@ -182,10 +183,29 @@ class Choice:
         kept = np.array([values.get(name, 0.0) for name in self.base.kept])
         return kept if self.base.mixing is None else np.asarray(self.base.mixing @ kept)
 
+    def _pull(self) -> tuple[Array, Array] | None:
+        """Return what presliding that nobody asked for would change of base parameters (b,).
+
+        Its size counts as Coulomb friction, which it is for a drive that slides on. The second
+        array is the part of the variances that is left with it: all of it.
+        """
+        if self.lacking is None or self.search is None:
+            return None
+        fit = self.search.held_out.fit(self.lacking)
+        presliding, coulomb = FRICTION["presliding"], FRICTION["coulomb"]
+        friction = dict(fit.friction)
+        for name, value in fit.friction.items():
+            if name.startswith(presliding):
+                named = name.replace(presliding, coulomb)
+                friction[named] = friction.get(named, 0.0) + value
+        values = self._values(replace(fit, friction=friction))
+        change = values - self._values(self.search.held_out.fit(self.drives))
+        return change, np.ones(len(change))
+
     def with_shape_uncertainty(self, solution: Solution, is_filtered: bool) -> Solution:
         """Return a solution whose covariance holds what the shapes of reversals leave open."""
         search = self.search
-        solution = with_model_error(solution)
+        solution = with_model_error(solution, self._pull())
         if search is None or not any(drive.friction for drive in self.drives.values()):
             return solution
         cutoff = 0.0 if is_filtered and not self.is_width_chosen else search.data.cutoff
@@ -324,6 +344,7 @@ def select(
         drives,
         is_width_free,
         warming,
+        None if is_auto or not limits.has_memory else search.with_presliding(drives),
     )
     return seen(choice, 0.0) if limits.is_filtered or not limits.has_accelerations else choice
 
@@ -377,8 +398,12 @@ def _searched(
     if search.is_width_free:
         drives = search.with_widths(drives)
         search.refit(drives)
+    plain_drives = drives
     drives = search.with_forced(drives, named, is_fixed)
     plain, warming = search.refit(drives), None
+    if search.is_width_free and drives != plain_drives:  # a width stood in for these terms
+        drives = search.with_widths(drives)
+        search.refit(drives)
     for _ in range(MAX_ROUNDS if is_auto else 0):
         before = drives
         drives = search.with_terms(drives)

@@ -33,6 +33,11 @@ from minidyn.recording.prepare.preparation import Preparation, PreparationOption
 GRAVITY_DIRECTION = "gravity_direction"
 """What turns gravity where the log shows another direction than the robot's file."""
 
+WARMING, CUTOFF = "warming", "cutoff"
+"""Friction that falls during the log; a higher cut-off of the low-pass."""
+
+_OTHERS = (GRAVITY_DIRECTION, WARMING, CUTOFF)  # candidates that are no terms of a drive
+
 
 class ModelOptions(PreparationOptions, total=False):
     """The options of `Settings` but for method and consistency, as keywords of a function."""
@@ -134,7 +139,7 @@ class Settings(Preparation):
     @property
     def forced_friction(self) -> tuple[str, ...]:
         """Friction terms among `force_terms`."""
-        return tuple(term for term in self.force_terms if term != GRAVITY_DIRECTION)
+        return tuple(term for term in self.force_terms if term not in _OTHERS)
 
     def replace(self, **options: Any) -> Settings:
         """Return the settings with other values of some options.
@@ -277,8 +282,8 @@ def descriptions() -> dict[str, str]:
 def _candidates(names: Iterable[str] | str) -> tuple[str, ...]:
     """Return names of friction terms in storage order, then what else may be forced."""
     wanted = (names,) if isinstance(names, str) or not isinstance(names, Iterable) else tuple(names)
-    friction = friction_symbols([name for name in wanted if name != GRAVITY_DIRECTION])
-    return (*friction, *((GRAVITY_DIRECTION,) if GRAVITY_DIRECTION in wanted else ()))
+    friction = friction_symbols([name for name in wanted if name not in _OTHERS])
+    return (*friction, *(name for name in _OTHERS if name in wanted))
 
 
 def _numbers(name: str, values: Any) -> float | tuple[Any, ...]:

@@ -353,7 +353,7 @@ def settings_options(command: F) -> F:
             "forbid_terms",
             metavar="TERM",
             multiple=True,
-            help="A term that the model does not have, or gravity_direction; repeat.",
+            help="A term that the model does not have; also gravity_direction, warming, cutoff.",
         ),
         click.option(
             "--force-term",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from minidyn.app.report.facts import Facts
 from minidyn.display import Html, tag
 from minidyn.identification.score import MIN_GAIN, MIN_STANDARD_ERRORS
@@ -11,7 +13,7 @@ from minidyn.identification.selection import Decision
 from minidyn.identification.terms.catalogue import EFFECTS
 from minidyn.pages.charts import Axis, Plot, picture
 from minidyn.pages.html import Section, figure, folded, table
-from minidyn.text import count, number, short
+from minidyn.text import number, short
 
 _ROWS = 30  # size: rows of the picture
 _STEP = 16.0  # size: height of a row
@@ -24,7 +26,7 @@ def decisions_section(facts: Facts) -> Section | None:
         return None
     taken = [row for row in rows if row.is_taken]
     lead = (
-        f"{count(len(rows), 'candidate')} tried, {len(taken)} taken. The score is the gain in log "
+        f"{len(rows)} candidates tried, {len(taken)} taken. The score is the gain in log "
         "density of blocks of time that were not fitted. A candidate is taken where its gain is at "
         f"least {number(MIN_GAIN)} nats a sample for each joint that it changes and "
         f"{number(MIN_STANDARD_ERRORS)} standard errors. --force-term and --forbid-term decide a "
@@ -67,7 +69,7 @@ def _picture(rows: Sequence[Decision]) -> Html:
     marks = [plot.axes("gain, nats a sample", "", ticks=(5, 0), labels=False)]
     for place, (row, (gain, spread)) in enumerate(zip(rows, spans)):
         y = plot.top + (place + 0.5) * _STEP
-        left, middle, right = plot.px([gain - spread, gain, gain + spread]).tolist()
+        left, middle, right = plot.px(np.array([gain - spread, gain, gain + spread])).tolist()
         words = short(f"{row.candidate} ({len(row.joints) or 'all'})", 28)
         marks.append(tag("text", words, x=plot.left - 6, y=y + 4, class_="tick end"))
         kind = "" if row.is_taken else " second"

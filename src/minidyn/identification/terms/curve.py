@@ -6,7 +6,9 @@ from minidyn.identification.data import Data
 from minidyn.identification.terms.effect import Effect
 from minidyn.model.drives import ALIASES
 
-SQUARE_ROOT = Effect("sqrt", ("sqrt",), "friction grows with the root of the speed")
+SQUARE_ROOT = Effect(
+    "sqrt", ("sqrt",), "friction grows with the root of the speed", is_of_all_joints=True
+)
 QUADRATIC = Effect("quadratic", ("quadratic",), "friction grows with the speed squared", False)
 CUBIC = Effect("cubic", ("cubic",), "friction grows with the cube of the speed", False)
 ASYMMETRIC = Effect(

@@ -26,6 +26,8 @@ class Effect:
         sentence: What a model has with it, for the report: "... at joint1, joint2".
         is_tried: Whether it is a candidate by default; else by name alone.
         shape: The attribute of a drive that is its shape; "": none.
+        is_of_all_joints: Whether it is tried at all joints together alone: at a single one it
+            would replace whatever else is lacking.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Effect:
     sentence: str
     is_tried: bool = True
     shape: str = ""
+    is_of_all_joints: bool = False
 
     def applies(self, data: Data, joint: int) -> bool:
         """Return whether the effect may be at a joint."""

@@ -28,7 +28,8 @@ class Ripple(Effect):
         row = data.robot.independent.index(joint)
         ratios = drive_ratios(data.robot, joint)
         path = sum(ratio * data.coordinates.q[other] for other, ratio in ratios.items())
-        order = standing_wave(np.asarray(path), residual[:, row], MAX_ORDER)
+        torque = residual[:, row] + data.removed[:, row]  # a low-pass hides waves of fast joints
+        order = standing_wave(np.asarray(path), torque, MAX_ORDER)
         if not order:
             return ()
         wave = data.column(joint, self.added(drive, order), self.terms[0]).get(row)

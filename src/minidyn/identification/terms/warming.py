@@ -14,12 +14,11 @@ import numpy as np
 from minidyn.arrays import Array
 from minidyn.identification.held_out import Drives, HeldOut
 from minidyn.identification.score import Gain
+from minidyn.identification.settings import WARMING
 from minidyn.model.drives import ALIASES, PLAIN
 from minidyn.notices import Notice, info
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.recording import Recording
-
-NAME = "warming"
 
 TIMES = (0.1, 0.3, 1.0)
 """Grid of times over which friction falls, over that of the log."""
@@ -74,7 +73,7 @@ def warming_of(held_out: HeldOut, drives: Drives) -> Warming | None:
         time = part * length
         last = np.exp(-length / time)
         more = friction * ((np.exp((t[0] - t) / time) - last) / (1.0 - last))[:, None]
-        name = held_out.add_column(f"{NAME} over {time:g} s", dict(enumerate(more.T)))
+        name = held_out.add_column(f"{WARMING} over {time:g} s", dict(enumerate(more.T)))
         after = held_out.scores(drives, name)
         if best is None or after.mean() > best[1].mean():
             best = time, after, name, more
