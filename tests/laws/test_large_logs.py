@@ -17,7 +17,7 @@ import minidyn as md
 from conftest import OWN
 from minidyn.identification.estimators.method import Options
 from minidyn.identification.estimators.methods import METHODS
-from minidyn.identification.identify import ready_for
+from minidyn.identification.inputs import ready_for
 from minidyn.recording.lazy import LazyRecording
 from minidyn.recording.prepare import spool
 from minidyn.recording.prepare.on_disk import prepare_on_disk
