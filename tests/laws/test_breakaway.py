@@ -137,7 +137,9 @@ def test_breakaway_that_is_there_is_found() -> None:
     plain = md.identify(robot, log, friction=PLAIN, consistent=False)
     error = md.validate(estimate, test).relative_error
     assert error < 0.7 * md.validate(plain, test).relative_error
-    assert any(notice.code == "friction.breakaway" for notice in estimate.notices)
+    taken = [row for row in estimate.selection.taken if row.candidate == "breakaway"]
+    assert {name for row in taken for name in row.joints} == set(robot.joint_names)
+    assert all(row.gain > 2.0 * row.standard_error > 0.0 for row in taken)
 
 
 def test_breakaway_that_is_not_there_is_not_chosen_and_needs_rests() -> None:

@@ -20,6 +20,7 @@ from conftest import OWN, count
 from minidyn.dynamics.sources import source_name
 from minidyn.errors import DescriptionError, UnknownName, UnknownParameters, Unsupported
 from minidyn.identification.select import seen_through
+from minidyn.identification.terms.catalogue import EFFECTS
 from minidyn.model.drives import BOUNDED, FRICTION, NON_NEGATIVE, RIPPLE, TERMS, Term
 from minidyn.recording.prepare.lowpass import lowpass
 
@@ -475,11 +476,10 @@ def test_terms_are_chosen_where_they_are_and_not_elsewhere() -> None:
         estimate = md.identify(described, log(truth, 3, noise=0.02), friction="auto")
         assert tuple(estimate.record["friction"]) == (*PLAIN, *added)
         assert "friction.chosen" in {notice.code for notice in estimate.notices}
-        tried = estimate.record["friction_tried"]
-        assert {"with", "added", "error", "gain", "uncertainty", "taken"} == set(tried[0])
-        assert [tuple(entry["added"]) for entry in tried if entry["taken"]] == [
-            (term,) for term in added
-        ]
+        rows = [row for row in estimate.selection if row.candidate in EFFECTS]
+        assert {"load", "stribeck", "presliding"} <= {row.candidate for row in rows}
+        assert {row.candidate for row in rows if row.is_taken} == set(added)
+        assert all(row.gain is not None and row.standard_error is not None for row in rows)
         assert estimate.certificate.everywhere
         validation = md.validate(estimate, log(truth, 4))
         assert validation.relative_error < 0.02
@@ -609,12 +609,12 @@ def bent(robot: md.Robot, log: md.Recording) -> md.Recording:
     return replace(log, tau=log.tau + curve)
 
 
-def test_a_free_curve_is_chosen_where_friction_levels_off_and_extrapolates() -> None:
+def test_a_free_curve_follows_friction_that_levels_off_and_extrapolates() -> None:
     plain = rubbing(PLAIN, {"Fc": 4.0, "Fv": 1.5, "Fo": 0.3, "Ia": 0.3}, sign_width=0.05)
     bare = md.load("ur10e").with_drives(True)
     slow = bent(plain, log(plain, 3, noise=0.01))
     fast = bent(plain, log(plain, 4, speed=4.0))
-    estimate = md.identify(bare, slow, friction="auto")
+    estimate = md.identify(bare, slow, friction="auto", force_terms="curve")
     assert {"curve_low", "curve_high"} <= set(estimate.record["friction"])
     assert estimate.certificate.consistent
     named = md.identify(bare, slow, friction=PLAIN)

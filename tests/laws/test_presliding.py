@@ -258,10 +258,9 @@ def test_presliding_that_is_there_is_found() -> None:
 def test_presliding_that_is_not_there_is_not_chosen() -> None:
     estimate, (_, test) = found(None), logs(None)
     assert estimate.record["friction"] == list(PLAIN)
-    tried = [
-        entry for entry in estimate.record["friction_tried"] if entry["added"] == ["presliding"]
-    ]
-    assert [entry["taken"] for entry in tried] == [False]
+    tried = [row for row in estimate.selection if row.candidate == "presliding"]
+    assert tried
+    assert not any(row.is_taken for row in tried)
     plain = md.validate(found(None, PLAIN), test).relative_error
     assert md.validate(estimate, test).relative_error <= 1.001 * plain
 
