@@ -41,7 +41,7 @@ from minidyn.recording.prepare import on_disk, spool
 from minidyn.recording.read.left_on_disk import hash_of
 
 _GROUP = 1 << 14
-identification = import_module("minidyn.identification.identify")
+fitting = import_module("minidyn.identification.fit")
 
 
 class Shuffled(Executor):
@@ -413,13 +413,13 @@ def test_a_file_that_vanishes_between_two_passes(two_links, tmp_path, monkeypatc
     monkeypatch.setattr(
         spool._Chunk, "rows", lambda chunk, first, count: _again(chunk)[first : first + count]
     )
-    choose = identification.choose_friction
+    choose = fitting.select
 
     def vanishing(*given, **options):
         copies[1].unlink(missing_ok=True)
         return choose(*given, **options)
 
-    monkeypatch.setattr(identification, "choose_friction", vanishing)
+    monkeypatch.setattr(fitting, "select", vanishing)
     found = md.identify(robot, made, **options, executor=Shuffled(), on_error="skip")
     left = [notice.data["files"] for notice in found.notices if notice.code == "recording.left_out"]
     assert left == [str(copies[1])]
@@ -535,7 +535,7 @@ class Killed(BaseException):
 def test_a_study_says_who_reads_and_goes_on(two_links, tmp_path, monkeypatch) -> None:
     """Who reads is no part of what is read; what a killed run has prepared is not read again."""
     executor, asked, killed = Shuffled(), [], []
-    choose = identification.choose_friction
+    choose = fitting.select
 
     @contextmanager
     def executor_of(**engine):
@@ -555,7 +555,7 @@ def test_a_study_says_who_reads_and_goes_on(two_links, tmp_path, monkeypatch) ->
         return write(chunk)
 
     monkeypatch.setattr(run, "executor_of", executor_of)
-    monkeypatch.setattr(identification, "choose_friction", choose_or_die)
+    monkeypatch.setattr(fitting, "select", choose_or_die)
     monkeypatch.setattr(spool._Chunk, "write", counted)
     study, text = (
         tmp_path / "study.toml",

@@ -56,6 +56,7 @@ _TRIED = {  # a value for each option that advice may name
     "--currents-as-torque": "",
     "--prior": "none",
     "--lock": "joint2=0.1",
+    "--no-floor": "",
 }
 
 
@@ -155,6 +156,7 @@ def test_keywords_in_advice_exist_in_python_and_in_the_shell() -> None:
         md.Estimate.export,
         md.Robot.with_drives,
         md.excite,
+        md.load,
     )
     known = {name for door in doors for name in inspect.signature(door).parameters} | {*OPTIONS}
     found = [(kind, word) for kind in KINDS for word in _KEYWORD.findall(kind.advice)]
@@ -221,7 +223,7 @@ def test_messages_that_pages_explain_are_messages_of_the_tool() -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_every_option_of_an_advice_runs() -> None:
-    others = ("--dt", "--limits", "--lock")  # of other verbs
+    others = ("--dt", "--limits", "--lock", "--no-floor")  # of other verbs
     words = [part for name, value in _TRIED.items() if name not in others for part in (name, value)]
     words = [word for word in words if word]
     found = json.loads(run("identify", "two_link", "run.csv", *words, "--output", "out", "--json"))
