@@ -103,7 +103,8 @@ def small_chunks(monkeypatch) -> None:
 
 
 def identified(logs: list[Path], **options) -> md.Estimate:
-    return md.identify(arm(), md.read_recording(logs, arm(), lazy=True), **OWN, **options)
+    read = md.read_recording(logs, arm(), lazy=True)
+    return md.identify(arm(), read, **{"method": "wls"} | OWN | options)
 
 
 @pytest.fixture(scope="module")
