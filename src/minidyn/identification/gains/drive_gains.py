@@ -35,6 +35,8 @@ from minidyn.dynamics.record import STATES
 from minidyn.errors import DescriptionError, MinidynError, ShapeError
 from minidyn.files import write_atomically
 from minidyn.formats.load import RobotLike, as_robot
+from minidyn.identification.diagnose.delay import BEND_SPEED, REVERSAL_SPEED
+from minidyn.identification.diagnose.thresholds import LARGE
 from minidyn.identification.estimators.least_squares import filtered_pieces
 from minidyn.identification.estimators.states import cutoff_of
 from minidyn.identification.friction.choose import starting_model
@@ -99,14 +101,14 @@ def _friction_of_run(speeds: Array, own: Sequence[tuple[int, float]], loaded: bo
     Of each of k joints (place, typical speed): how viscous and Coulomb friction and offset differ
     between the runs, and curves over the speed in each of them.
     """
-    F = np.zeros((*speeds.shape, _SHAPES * len(own)))
+    F = np.zeros((*speeds.shape, SHAPES * len(own)))
     for number, (place, typical) in enumerate(own):
         over = speeds[:, place] / typical
-        differences = [over, np.tanh(over / _REVERSAL), np.full(len(over), _OFFSET)]
-        curves = [np.tanh(over / _FALLS), over * np.abs(over)]
+        differences = [over, np.tanh(over / REVERSAL_SPEED), np.full(len(over), OFFSET_SHARE)]
+        curves = [np.tanh(over / BEND_SPEED), over * np.abs(over)]
         with_load, without = ([share * part for part in curves] for share in (loaded, not loaded))
         shapes = [*(loaded * part for part in differences), *without, *with_load]
-        F[:, place, _SHAPES * number : _SHAPES * (number + 1)] = np.stack(shapes, axis=1)
+        F[:, place, SHAPES * number : SHAPES * (number + 1)] = np.stack(shapes, axis=1)
     return F
 
 
@@ -134,14 +136,15 @@ def _states(piece: Recording) -> tuple[Array, Array]:
     return np.stack([piece.q, dq], axis=-1), current
 
 
-_OFFSET = 0.1  # by how much less offsets change than friction: the load of a slide is one
-_SHAPES = 7  # columns of friction of its own that each joint has
-_REVERSAL, _FALLS = 0.05, 0.5  # of the typical speed, over which friction reverses, or bends
-_LOOSE = 0.1  # relative standard deviation beyond which a gain is called open
-_UNSEEN = 0.25  # relative standard deviation of the best gain beyond which the load is not seen
-_SEEN = 4.0  # standard deviations of white residuals from which a load differs from none
-# share of the current that the load must have at one joint: models and filters are no better
-_LEAST = 2e-3
+OFFSET_SHARE = 0.1
+"""By how much less offsets change than friction: the load of a slide is one."""
+SHAPES = 7  # size: columns of friction of its own that each joint has
+MAX_BEST_STD = 0.25
+"""Relative, of the best gain, beyond which the load is not seen."""
+MIN_LOAD_STDS = 4.0
+"""Of white residuals, from which a load differs from none."""
+MIN_LOAD_SHARE = 2e-3
+"""Of the current, at one joint: models and filters are no better."""
 
 OPEN = error(
     "gains.open",
@@ -349,21 +352,21 @@ def identify_drive_gains(
         _columns(robot, chosen, carrier, matrix_of(steps), loaded, own) for loaded in (False, True)
     ]
     pieces = [_pieces(run, columns_of_run) for run, columns_of_run in zip(runs, columns)]
-    spare = np.repeat([place for place, _ in own], _SHAPES).astype(np.intp)
+    spare = np.repeat([place for place, _ in own], SHAPES).astype(np.intp)
     rows = joined([reduced(own) for own in pieces])
     problem = GainProblem(rows, chosen.rank, known, open_directions, spare)
     x, seen = problem.first_guess()
-    if seen < _SEEN:
+    if seen < MIN_LOAD_STDS:
         why = (
             "the first one carries more: are they swapped?"
-            if seen < -_SEEN
+            if seen < -MIN_LOAD_STDS
             else "without it they explain as much"
         )
         raise MinidynError(_not_seen(mass, why))
     n = robot.n
     for _ in range(2):
         x = problem.solve(x, problem.noise(x))
-    if (share := problem.share(x)) < _LEAST:
+    if (share := problem.share(x)) < MIN_LOAD_SHARE:
         raise MinidynError(
             _not_seen(mass, f"it is {100 * share:.2g} % of the current of every joint at the most")
         )
@@ -373,7 +376,7 @@ def identify_drive_gains(
     gains = 1.0 / x[:n]
     spread = covariance[:n, :n] * np.outer(gains**2, gains**2)
     deviation = np.sqrt(np.diag(spread))
-    if (best := float(np.min(deviation / gains))) > _UNSEEN:
+    if (best := float(np.min(deviation / gains))) > MAX_BEST_STD:
         raise MinidynError(
             _not_seen(mass, f"even the best gain is known to {100 * best:.2g} % only")
         )
@@ -383,7 +386,7 @@ def identify_drive_gains(
     payload = Payload(0.0, ten, None, link, of_load)
     notices += _open(robot.joint_names, gains, deviation)
     if np.all(np.abs(gains - 1.0) < np.maximum(3.0 * deviation, 0.02)) and np.all(
-        deviation < _LOOSE
+        deviation < LARGE
     ):
         worst = float(np.max(np.abs(gains - 1.0)))
         notices.append(
@@ -456,7 +459,7 @@ def _open(names: Sequence[str], gains: Array, std: Array) -> list[Notice]:
     loose = {
         name: float(spread / gain)
         for name, gain, spread in zip(names, gains, std)
-        if spread > _LOOSE * gain
+        if spread > LARGE * gain
     }
     if not loose:
         return []

@@ -28,9 +28,12 @@ from minidyn.model.parameters import Column, transform
 from minidyn.model.robot import Robot
 from minidyn.recording.recording import Recording
 
-_LARGEST_LOAD = (
-    10.0  # expected size of a load over the robot's own mass: so large that data always win
-)
+LARGEST_LOAD = 10.0
+"""Expected size of a load over the robot's own mass: so large that data always win."""
+LOAD_SIZE = np.array([0.1] * 6 + [0.3] * 3 + [1.0])
+"""kg m², kg m, kg: of a load that matters."""
+WIDEST_LOAD = 100.0 * LOAD_SIZE
+"""As a standard deviation: so wide that data always win."""
 _TERMS = ("viscous", "coulomb", "offset")
 
 
@@ -289,7 +292,7 @@ def unknowns_of(raw: RawColumns, ten: Array) -> Unknowns:
         body = estimate.base.matrix[:, part] * sizes_of_body
         if index != raw.carrier and np.any(body):
             offer("link", name, everywhere(base, body), sizes_of_body)
-    unit = _LARGEST_LOAD * sizes_of_body
+    unit = LARGEST_LOAD * sizes_of_body
     add("load", everywhere(load, np.diag(unit)), unit)
     groups = []
     for index, joint_name in zip(robot.independent, robot.joint_names):
