@@ -274,20 +274,8 @@ def identify_tool(
     ten, spread = best.solution["body"], best.solution.spread("body")
     if isinstance(robot, Estimate) and log.tau is not None:
         ten, spread = _with_torques(robot, log, link, T, ten, spread)
-    deviation = float(np.sqrt(spread[9, 9]))
-    body = ten
-    if ten[9] < MIN_STANDARD_ERRORS * deviation:
-        notices.append(
-            NEGATIVE(
-                f"the mass is {ten[9]:.3g} ± {deviation:.2g} kg", mass=float(ten[9]), std=deviation
-            )
-        )
-    if ten[9] > 0:
-        body = nearest_body(ten, spread)
-        if deviation > LARGE * ten[9]:
-            notices.append(
-                LOOSE_MASS(f"the mass is {ten[9]:.3g} ± {deviation:.2g} kg", std=deviation)
-            )
+    body = nearest_body(ten, spread) if ten[9] > 0 else ten
+    notices += _mass_notices(float(ten[9]), float(np.sqrt(spread[9, 9])))
     if best.sign > 0:
         notices.append(SIGN("the sensor reports what holds the tool, not its weight"))
     settings = {
@@ -309,6 +297,13 @@ def identify_tool(
         tuple(notices),
         settings,
     )
+
+
+def _mass_notices(mass: float, std: float) -> list[Notice]:
+    """Return what is to be said of a mass and its standard deviation."""
+    text = f"the mass is {mass:.3g} ± {std:.2g} kg"
+    found = [NEGATIVE(text, mass=mass, std=std)] if mass < MIN_STANDARD_ERRORS * std else []
+    return [*found, LOOSE_MASS(text, std=std)] if std > LARGE * mass > 0 else found
 
 
 def _log_of(recording: RecordingLike, robot: Robot | None) -> Recording:

@@ -321,13 +321,11 @@ def identify_drive_gains(
         as_recording(log, robot, currents_as_torque=True) for log in (recording, loaded_recording)
     ]
     robot = with_logged_joints(robot, given[0]) if base is None else robot
-    for log in given:
-        if any(notice.code == APPLIED.code for notice in log.notices):
-            text = (
-                "these logs hold torques: a drive gain made them of currents. Read them without "
-                "drive_gain"
-            )
-            raise MinidynError(f"{text} to find gains")
+    if any(notice.code == APPLIED.code for log in given for notice in log.notices):
+        raise MinidynError(
+            "these logs hold torques: a drive gain made them of currents. Read them without "
+            "drive_gain to find gains"
+        )
     for log in given if base is None else ():
         robot = with_mapped_coupling(robot, log.notices, log.joint_names)
     robot, notices = _with_terms(robot, friction, rotor_inertia, base)
@@ -356,30 +354,23 @@ def identify_drive_gains(
     rows = joined([reduced(own) for own in pieces])
     problem = GainProblem(rows, chosen.rank, known, open_directions, spare)
     x, seen = problem.first_guess()
-    if seen < MIN_LOAD_STDS:
-        why = (
-            "the first one carries more: are they swapped?"
-            if seen < -MIN_LOAD_STDS
-            else "without it they explain as much"
-        )
-        raise MinidynError(_not_seen(mass, why))
+    _require_load(mass, seen < -MIN_LOAD_STDS, "the first one carries more: are they swapped?")
+    _require_load(mass, seen < MIN_LOAD_STDS, "without it they explain as much")
     n = robot.n
     for _ in range(2):
         x = problem.solve(x, problem.noise(x))
-    if (share := problem.share(x)) < MIN_LOAD_SHARE:
-        raise MinidynError(
-            _not_seen(mass, f"it is {100 * share:.2g} % of the current of every joint at the most")
-        )
+    share = problem.share(x)
+    why = f"it is {100 * share:.2g} % of the current of every joint at the most"
+    _require_load(mass, share < MIN_LOAD_SHARE, why)
     sigma = problem.noise(x)
     states = [_pieces(run, _states) for run in runs]
     covariance = covariance_of_blocks(problem, x, sigma, pieces, states)
     gains = 1.0 / x[:n]
     spread = covariance[:n, :n] * np.outer(gains**2, gains**2)
     deviation = np.sqrt(np.diag(spread))
-    if (best := float(np.min(deviation / gains))) > MAX_BEST_STD:
-        raise MinidynError(
-            _not_seen(mass, f"even the best gain is known to {100 * best:.2g} % only")
-        )
+    best = float(np.min(deviation / gains))
+    why = f"even the best gain is known to {100 * best:.2g} % only"
+    _require_load(mass, best > MAX_BEST_STD, why)
     ten = problem.load(x)
     places = problem.places
     of_load = open_directions @ covariance[places["load"], places["load"]] @ open_directions.T
@@ -425,12 +416,14 @@ def _with_terms(
     return made, [DRIVE_TERMS(text, friction=list(PLAIN))]
 
 
-def _not_seen(mass: float, why: str) -> str:
-    return (
-        f"the second run does not show the load of {mass:g} kg ({why}), so that gains are open. "
-        "It must carry the load and the first one must not; both must move the joints that feel "
-        "it; the model needs the drives' friction"
-    )
+def _require_load(mass: float, is_hidden: bool, why: str) -> None:
+    """Raise where the second run does not show the load."""
+    if is_hidden:
+        raise MinidynError(
+            f"the second run does not show the load of {mass:g} kg ({why}), so that gains are "
+            "open. It must carry the load and the first one must not; both must move the joints "
+            "that feel it; the model needs the drives' friction"
+        )
 
 
 def _known_load(
