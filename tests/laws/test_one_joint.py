@@ -433,9 +433,16 @@ def test_bad_runs_are_refused_with_their_reason() -> None:
     ):
         with pytest.raises(md.MinidynError, match=message):
             md.identify_one_joint(robot, [good, run])
-    alone = md.Recording(good.t, good.q[:, :1], np.asarray(good.tau)[:, :1])
-    found = md.identify_one_joint(robot, alone)  # joints that are not logged are locked
-    assert "recording.not_logged" in [notice.code for notice in found.notices]
+    unknown_axis = md.Recording(good.t, good.q[:, :1], good.tau[:, :1], joint_names=("axis",))  # type: ignore[index]
+    with pytest.raises(md.MinidynError, match=r"recording 1 has 1 joints .*, robot .* has 4 "):
+        md.identify_one_joint(robot, unknown_axis)
+    first_joint = replace(unknown_axis, joint_names=("joint1",))
+    (locked,) = [
+        notice
+        for notice in md.identify_one_joint(robot, first_joint).notices
+        if notice.code == "recording.not_logged"
+    ]
+    assert set(locked.data["joints"]) == {"joint2", "joint3", "joint4"}
     with pytest.raises(
         md.MinidynError, match=r"do not show .* of joint 'joint4'; md.one_joint_plan"
     ):

@@ -205,7 +205,7 @@ def test_raw_recordings_are_prepared_as_for_the_fit(tmp_path) -> None:
 def test_long_recordings_on_disk_keep_some_samples(tmp_path, monkeypatch) -> None:
     from minidyn.identification import validate as module
 
-    monkeypatch.setattr(module, "_SHOWN", 500)
+    monkeypatch.setattr(module, "SHOWN", 500)
     robot, estimate = robot_and_truth()
     full = motion(robot, 0.1)
     full.save(tmp_path / "run.parquet")

@@ -49,7 +49,6 @@ def motion(tmp_path_factory: pytest.TempPathFactory) -> md.Excitation:
         noise=1.0,
         limits={"acceleration": 20.0},
         obstacles=[TABLE, POST],
-        time_limit=3,
     )
 
 

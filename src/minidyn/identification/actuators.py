@@ -61,14 +61,13 @@ NOT_SETTLED = warning(
 )
 
 _TARGETS = ("toml", "mujoco", "isaac", "urdf")
-_STEPS = 40
-_SETTLED = 1e-3  # of a log-likelihood: less than a thirtieth of a standard deviation
-# singular values of scaled sensitivities, of the largest, up to which a direction is not seen:
-# rounding
-_OPEN = 1e-6
-_SHARE = 1e-3  # of such a direction, above which a value is part of it
-_RIDGE = 1e-6  # of the columns: takes the smallest of values that positions do not tell apart
-_LATEST = 0.1  # s: the longest delay that is looked for
+MAX_STEPS = 40  # size: of the search
+SETTLED = 1e-3  # rounding: of a log-likelihood, less than a thirtieth of a standard deviation
+OPEN_SHARE = 1e-6  # rounding: of the largest singular value of scaled sensitivities
+OPEN_PART = 1e-3  # rounding: of an open direction, above which a value is part of it
+RIDGE = 1e-6  # rounding: of the columns: takes the smallest of values that are not separated
+MAX_DELAY = 0.1
+"""s: no drive answers later."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,7 +281,7 @@ class _Problem:
         self.begin = np.zeros(5 * n + 1)
         if "kp" in gains:
             self.free[4 * n : 5 * n], self.begin[4 * n : 5 * n] = False, gains["kp"]
-        self.latest = min(_LATEST, 0.1 * (log.t[-1] - log.t[0])) if delay is None else delay
+        self.latest = min(MAX_DELAY, 0.1 * (log.t[-1] - log.t[0])) if delay is None else delay
         if delay is not None:
             self.free[-1], self.begin[-1] = False, delay
         # what was commanded before the log is not known: it begins when its first command has
@@ -323,7 +322,7 @@ class _Problem:
                 # what cannot be negative is bounded: viscous friction would undo kd where links are
                 # light
                 least = [-np.inf if k == 3 else 0.0 for k in wanted]
-                rows = np.vstack([X / size, _RIDGE * np.eye(len(wanted))])
+                rows = np.vstack([X / size, RIDGE * np.eye(len(wanted))])
                 found = (
                     lsq_linear(rows, np.append(side, np.zeros(len(wanted))), (least, np.inf)).x
                     / size
@@ -365,14 +364,14 @@ class _Problem:
         free = np.append(self.free, np.ones(2 * n, dtype=bool))
         damping, settled = 1e-3, False
         best = (np.inf, *trial, np.zeros(0), np.zeros(0))
-        for _ in range(_STEPS):
+        for _ in range(MAX_STEPS):
             self.loop.finer(trial[0], self.q[0])
             q, S = self.loop.simulated(*trial)
             left = self.q - q
             # the likelihood where each joint's noise is its own
             cost = float(np.sum(np.log(np.sum(left**2, axis=0) + 1e-300))) * len(left)
             if cost < best[0]:
-                settled = best[0] - cost < _SETTLED
+                settled = best[0] - cost < SETTLED
                 best, damping = (cost, *trial, left, S[:, :, free]), max(damping / 10, 1e-9)
             else:
                 damping *= 10
@@ -382,7 +381,7 @@ class _Problem:
             change = np.zeros(len(free))
             change[free], gain = _step(left, S, damping)
             trial = self.bounded(theta + change[: 5 * n + 1], theta), first + change[5 * n + 1 :]
-            if gain < _SETTLED / 10:
+            if gain < SETTLED / 10:
                 settled = True
                 break
         if not np.isfinite(best[0]):
@@ -402,9 +401,9 @@ class _Problem:
         J = (S / (sigma * np.sqrt(memory))[:, None]).reshape(-1, S.shape[2])
         size = np.maximum(np.linalg.norm(J, axis=0), 1e-12)
         _, seen, V = np.linalg.svd(np.linalg.qr(J / size, mode="r"))
-        open_ = seen <= _OPEN * seen[0]
+        open_ = seen <= OPEN_SHARE * seen[0]
         spreads = np.sqrt(np.sum((V[~open_].T / seen[~open_]) ** 2, axis=1)) / size
-        spreads[np.linalg.norm(V[open_], axis=0) > _SHARE] = np.inf
+        spreads[np.linalg.norm(V[open_], axis=0) > OPEN_PART] = np.inf
         std = np.zeros(5 * n + 1)
         std[self.free] = spreads[: int(self.free.sum())]
         names = (*TERMS, "kp")

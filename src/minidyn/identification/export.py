@@ -122,8 +122,8 @@ _WRONG = (
     ".md",
     ".html",
 )  # not folders
-_SAME = 1e-9  # of the largest torque: what is read back may differ by so much
-_FAR = 1e3  # m: a centre of mass beyond this has lost the digits of its inertia
+ROUNDING = 1e-9  # rounding: of the largest torque: what is read back may differ by so much
+MAX_CENTRE = 1e3  # rounding: m: a centre of mass beyond this has lost the digits of its inertia
 
 
 @dataclass(frozen=True, eq=False)
@@ -433,7 +433,7 @@ def _require_same_torque(robot: Robot, path: Path) -> None:
     theirs[..., order] = mine
     wanted = inverse_dynamics(robot, *mine)
     gap = np.abs(inverse_dynamics(back, *theirs)[..., order] - wanted)
-    if not gap.max() <= _SAME * max(float(np.abs(wanted).max()), 1e-3):
+    if not gap.max() <= ROUNDING * max(float(np.abs(wanted).max()), 1e-3):
         joint = robot.joint_names[int(gap.max(axis=0).argmax())]
         raise DescriptionError(
             f"{path.name}: would give another torque of joint {joint!r} (by {gap.max():.3g})"
@@ -454,7 +454,7 @@ def describable(estimate: Identified) -> Robot:
     for part in robot.layout.links:
         ten = wanted[part]
         numbers = inertial_numbers(ten)
-        if numbers is None or np.abs(numbers[1]).max() > _FAR:
+        if numbers is None or np.abs(numbers[1]).max() > MAX_CENTRE:
             ten[9] = max(1.0, 2.0 * float(np.abs(ten[6:9]).max()))
     if np.array_equal(wanted, robot.parameters):
         return robot

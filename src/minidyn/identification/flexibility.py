@@ -33,13 +33,14 @@ from minidyn.dynamics.drives import drive_ratios
 from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.dynamics.record import STATES
 from minidyn.errors import MinidynError, Unsupported
+from minidyn.identification.diagnose.thresholds import LARGE
 from minidyn.identification.estimators.held_out import with_model_error
 from minidyn.identification.estimators.linear_system import SystemFit, fit_system
 from minidyn.identification.estimators.method import Fold, Method, Solution
 from minidyn.identification.estimators.solve import pseudo_inverse
 from minidyn.identification.rows.base_rows import remembering, steady_regressor
 from minidyn.identification.rows.pieces import pieces_of
-from minidyn.identification.score import Gain
+from minidyn.identification.score import MIN_STANDARD_ERRORS, Gain
 from minidyn.model.drives import BY_SYMBOL, FRICTION, MEMORY, ROTOR
 from minidyn.model.joint import torque_unit
 from minidyn.model.parameters import Column
@@ -56,21 +57,18 @@ ENCODERS = ("motor", "link")
 SETTING = "flexibility"
 """Of an estimate's record: encoder, compliance and std of each joint, and what they bring."""
 
-_SURE = 2.0  # standard deviations from zero: less is not shown
-_ROUNDS = 4  # of links that give way under the torque of links that give way
-_SHRINKS = (
-    0.5  # from one round to the next: else the motion is near the frequency at which links swing
-)
-_BAND = 3.0  # of the band of the motion: loads have twice its frequencies, too
-_SHORTEST = 20  # samples that are low-passed
-_TILE, _FOLDS = (
-    1024,
-    20,
-)  # samples of a piece at most; pieces at least, of which held-out stretches are made
-_REPEATS = 6  # fits
-_SETTLED = 0.1  # standard deviations
-_STEP = 1e-4  # rad or m: of differences
-_FAR = 0.2  # of the acceleration: what is left out is of the order of the square of it
+MAX_ROUNDS = 4  # size: of links that give way under the torque of links that give way
+MAX_GROWTH = 0.5
+"""From one of these rounds to the next: else the motion is near the frequency at which links
+swing."""
+BAND = 3.0
+"""Times the band of the motion: loads have twice its frequencies, too."""
+MIN_SAMPLES = 20  # size: that are low-passed
+TILE, PIECES = 1024, 20  # size: samples of a piece at most; pieces at least
+MAX_REPEATS = 6  # size: fits
+STEP = 1e-4  # rounding: rad or m, of differences
+MAX_SHARE = 0.2
+"""Of the acceleration: what is left out is of the order of the square of it."""
 
 FOUND = info(
     "flexibility.found",
@@ -191,7 +189,7 @@ class Flexibility:
         sizes = np.abs(bending[0]).max(axis=0, initial=0.0)
         for joint in np.flatnonzero(sizes):
             only = np.zeros(self.robot.n)
-            only[joint] = _STEP / sizes[joint]
+            only[joint] = STEP / sizes[joint]
             up, down = (
                 self._torque(self._apart(moved, bending, sign * only), self._shifted)
                 for sign in (1.0, -1.0)
@@ -207,10 +205,10 @@ class Flexibility:
             raise MinidynError("flexibility needs speeds and accelerations: prepare the recording")
         motion = [np.asarray(signal, dtype=float) for signal in (run.q, run.dq, run.ddq)]
         moved, bending, step = motion, self._bending(run, motion), np.inf
-        for _ in range(_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             further = self._apart(motion, bending, self.compliance)
             last, step = step, float(np.linalg.norm(further[2] - moved[2]))
-            if not step < _SHRINKS * last:
+            if not step < MAX_GROWTH * last:
                 break
             moved = further
             if self.encoder == "motor":
@@ -226,12 +224,12 @@ class Flexibility:
         load = self._torque(links, self._links) @ self._turns
         band, cutoff = run.info.get("motion_band"), run.info.get("cutoff")
         if (
-            len(run) > _SHORTEST
+            len(run) > MIN_SAMPLES
             and isinstance(band, float)
             and isinstance(cutoff, float)
-            and _BAND * band < cutoff
+            and BAND * band < cutoff
         ):
-            load = lowpass(load, (len(run) - 1) / float(run.t[-1] - run.t[0]), _BAND * band)
+            load = lowpass(load, (len(run) - 1) / float(run.t[-1] - run.t[0]), BAND * band)
         return _derivatives(run.t, load)
 
     def _apart(self, motion: list[Array], bending: list[Array], compliance: Array) -> list[Array]:
@@ -376,7 +374,7 @@ class Bending:
         ):  # rotors are what moves otherwise: c is known as well as they are
             std = np.hypot(std, values * _rotor_std(model, base, found.covariance))
         self._repeats += 1
-        steady = bool(np.all(np.abs(values - before) <= _SETTLED * std)) or self._repeats > _REPEATS
+        steady = bool(np.all(np.abs(values - before) <= LARGE * std)) or self._repeats > MAX_REPEATS
         self._bent, self._gain = (
             replace(here, compliance=before if steady else values, std=std),
             gain.mean,
@@ -396,7 +394,7 @@ class Bending:
     def _solved(
         self, model: Robot, base: BaseMap, data: Recording, joints: NDArray[np.intp]
     ) -> Solution:
-        n, most = model.n, min(_TILE, -(-len(data) // _FOLDS))
+        n, most = model.n, min(TILE, -(-len(data) // PIECES))
 
         def columns(tile: Recording) -> tuple[Array, Array]:
             motion = tile.q, np.asarray(tile.dq), np.asarray(tile.ddq)
@@ -443,7 +441,7 @@ class Bending:
             return []
         names, found = bent.robot.joint_names, []
         units = dict(zip(names, bent.units))
-        sure = bent.compliance > _SURE * bent.std
+        sure = bent.compliance > MIN_STANDARD_ERRORS * bent.std
         if sure.any():
             shown = np.flatnonzero(sure)
             sizes = {
@@ -461,7 +459,7 @@ class Bending:
             found.append(FOUND(text, encoder=bent.encoder, stiffness=sizes, gain=self._gain))
         if not sure.all():
             least = {
-                names[k]: 1.0 / float(bent.compliance[k] + _SURE * bent.std[k])
+                names[k]: 1.0 / float(bent.compliance[k] + MIN_STANDARD_ERRORS * bent.std[k])
                 for k in np.flatnonzero(~sure)
             }
             words = ", ".join(
@@ -478,7 +476,7 @@ class Bending:
                 f"{', '.join(self._grouped)}"
             )
             found.append(ROTOR_SHARE(text, joints=self._grouped))
-        if self._share > _FAR:
+        if self._share > MAX_SHARE:
             text = (
                 f"joints give way by {100 * self._share:.3g} % of the acceleration: the motion is "
                 "too fast for them"

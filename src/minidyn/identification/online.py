@@ -37,6 +37,7 @@ from minidyn.identification.consistency.consistency import make_consistent
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.inputs import lifted
 from minidyn.identification.online_rows import rows_program, rows_source
+from minidyn.identification.payload.columns import WIDEST_LOAD
 from minidyn.identification.payload.payload import nearest_body
 from minidyn.identification.problem import BlockProblem, Rows
 from minidyn.identification.rows.triangles import Triangle, Triangles
@@ -45,12 +46,7 @@ from minidyn.model.parameters import transform
 from minidyn.model.robot import Robot
 from minidyn.simulation.payload import Payload
 
-_BLOCK = (
-    128  # samples that are turned into the triangles at once: the result is the same, the time less
-)
-_LARGEST_LOAD = np.array(
-    [10.0] * 6 + [30.0] * 3 + [100.0]
-)  # kg m², kg m, kg: so large that data always win
+BLOCK = 128  # size: samples that are turned into the triangles at once
 
 
 @dataclass(frozen=True)
@@ -122,11 +118,11 @@ class Online:
         self._triangles = [Triangle(len(own) + 1) for own in self._columns]
         self._scale = noise_of(model, period)
         self._block = np.empty(
-            (_BLOCK, self._entries + 2 * model.robot.n)
+            (BLOCK, self._entries + 2 * model.robot.n)
         )  # rows, torques, what standstill hides
         self._filled = 0
         self._kept: list[Array] = []  # blocks of rows of the last seconds
-        self._keep = max(1, round(keep / period / _BLOCK))
+        self._keep = max(1, round(keep / period / BLOCK))
         self._noise = residual_noise(model, gain)
         n = model.robot.n
         self._watched = np.zeros(4 * n + self._observer.guard.size)  # state of the observer
@@ -168,7 +164,7 @@ class Online:
             return self.status
         if not self.status:
             self._compare(np.abs(external) > threshold)
-        if self._filled == _BLOCK:
+        if self._filled == BLOCK:
             self._flush()
         return self.status
 
@@ -350,7 +346,7 @@ class Online:
             @ transform(np.eye(10), matrix_of(steps)).T
         )
         root = spread_root(model, self.friction_error)
-        known = {"errors": np.ones(len(root)), "load": _LARGEST_LOAD}
+        known = {"errors": np.ones(len(root)), "load": WIDEST_LOAD}
         blocks = [Rows.known(block, 0.0, unit) for block, unit in known.items()]
         for joint, (part, columns) in enumerate(zip(self._parts, self._columns)):
             X, at = own[:, part], list(columns)

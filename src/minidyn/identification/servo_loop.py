@@ -24,10 +24,11 @@ from minidyn.graph.derivative import jacobian
 from minidyn.graph.targets.native.kernel import compile_function
 from minidyn.model.robot import Robot
 
-_TURN, _DECAY = 0.3, 0.7  # rad and time constants of the loop in one step of integration, at most
-_MOST = 20  # steps of integration between two samples
-_LOST = 5.0  # times what is commanded, and a radian: a loop that gets so far is unstable
-_SHORT = 1e-13  # share of the time: steps that are shorter are none
+MAX_TURN, MAX_DECAY = 0.3, 0.7  # size: rad and time constants in one step of integration
+MAX_STEPS = 20  # size: of integration between two samples
+MAX_MOTION = 5.0
+"""Times what is commanded, and a radian: a loop that gets so far is unstable."""
+MIN_STEP = 1e-13  # rounding: share of the time
 
 
 class ServoLoop:
@@ -63,8 +64,8 @@ class ServoLoop:
         """Take more steps between samples where the loop asks for them."""
         Ia, Fv, _, _, kp = theta[:-1].reshape(5, self.n)
         ease = np.diag(np.linalg.inv(self.inertia(q) + np.diag(Ia)))
-        rate = np.maximum(np.sqrt(kp * ease) / _TURN, (Fv + self.kd) * ease / _DECAY).max()
-        parts = int(np.clip(np.ceil(float(np.median(np.diff(self.t))) * rate), 1, _MOST))
+        rate = np.maximum(np.sqrt(kp * ease) / MAX_TURN, (Fv + self.kd) * ease / MAX_DECAY).max()
+        parts = int(np.clip(np.ceil(float(np.median(np.diff(self.t))) * rate), 1, MAX_STEPS))
         self.parts = max(self.parts, parts)
 
     def commanded(self, t: float) -> tuple[Array, Array]:
@@ -94,7 +95,7 @@ class ServoLoop:
         walk.sign = np.sign(walk.v)
         walk.settle()
         every[0], found[0] = walk.q, walk.S[:n]
-        lost = _LOST * (1.0 + float(np.ptp(self.command, axis=0).max()))
+        lost = MAX_MOTION * (1.0 + float(np.ptp(self.command, axis=0).max()))
         changes = self.times + late if self.held else np.zeros(0)
         for k, (begin, end) in enumerate(pairwise(self.t.tolist())):
             stops = changes[(changes > begin) & (changes <= end)].tolist()
@@ -193,7 +194,7 @@ class _Walk:
                 float(self.room(made[-1]).min()),
             )
             for turn in range(60):
-                if high - low <= _SHORT * max(1.0, abs(high)):
+                if high - low <= MIN_STEP * max(1.0, abs(high)):
                     break
                 share = above / (above - below) if turn % 3 < 2 else 0.5
                 tried = low + min(max(share, 1e-3), 1.0 - 1e-3) * (high - low)
@@ -206,7 +207,7 @@ class _Walk:
             self.taken(reached, high - begin)
             self.event(reached[-1])
             begin = high
-            if end - begin <= _SHORT * max(1.0, abs(end)):
+            if end - begin <= MIN_STEP * max(1.0, abs(end)):
                 return
         self.taken(made, end - begin)
 

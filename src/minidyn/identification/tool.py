@@ -30,10 +30,13 @@ from minidyn.errors import MinidynError, ShapeError
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.graph.function import Function, evaluate
 from minidyn.graph.scalar import Graph
+from minidyn.identification.diagnose.thresholds import LARGE
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.block_covariance import memory_of
+from minidyn.identification.payload.columns import WIDEST_LOAD
 from minidyn.identification.payload.payload import identify_payload, nearest_body
 from minidyn.identification.problem import BlockProblem, BlockSolution, Rows, places_of
+from minidyn.identification.score import MIN_STANDARD_ERRORS
 from minidyn.model.parameters import tensor, transform
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, error, notices_json, warning
@@ -70,15 +73,12 @@ NEGATIVE = error(
     "Check columns and units of the wrench, and that the log has several orientations.",
 )
 
-_UNIT = np.array(
-    [1.0] * 6 + [10.0] * 3 + [100.0]
-)  # kg m², kg m, kg: a prior so wide that data always win
-_SIX = np.array([tensor(unit) for unit in np.eye(6)])  # the tensors of unit XX ... ZZ (6, 3, 3)
-_GRAVITY = np.array([0.0, 0.0, -9.80665])
-_STEPS = 30
-_ROUND = 0.3  # of the largest singular value: gravity acted along all axes of the sensor
-_LOOSE = 0.1  # rad: a mounting that is known less well is not known
-_ROUGH = 0.1  # of the mass
+TENSORS = np.array([tensor(unit) for unit in np.eye(6)])
+"""formula: of unit XX ... ZZ (6, 3, 3)."""
+GRAVITY = np.array([0.0, 0.0, -9.80665])  # formula: standard gravity, m/s²
+MAX_STEPS = 30  # size: of the search for the mounting
+MIN_ROUND = 0.3
+"""Least singular value over the largest with which gravity acted along all axes of the sensor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,7 +261,7 @@ def identify_tool(
     best = _best(fits)
     notices: list[Notice] = []
     turn_std = best.solution.std("turn") if fixed is None else np.zeros(3)
-    if turn_std.max() > _LOOSE:
+    if turn_std.max() > LARGE:
         best = _best([_fitted(states, w, starts, np.eye(3), sign, False) for sign in (-1.0, 1.0)])
         text = (
             "the poses do not show how the sensor is mounted; it is taken to be aligned with the "
@@ -274,20 +274,8 @@ def identify_tool(
     ten, spread = best.solution["body"], best.solution.spread("body")
     if isinstance(robot, Estimate) and log.tau is not None:
         ten, spread = _with_torques(robot, log, link, T, ten, spread)
-    deviation = float(np.sqrt(spread[9, 9]))
-    body = ten
-    if ten[9] < 2.0 * deviation:
-        notices.append(
-            NEGATIVE(
-                f"the mass is {ten[9]:.3g} ± {deviation:.2g} kg", mass=float(ten[9]), std=deviation
-            )
-        )
-    if ten[9] > 0:
-        body = nearest_body(ten, spread)
-        if deviation > _ROUGH * ten[9]:
-            notices.append(
-                LOOSE_MASS(f"the mass is {ten[9]:.3g} ± {deviation:.2g} kg", std=deviation)
-            )
+    body = nearest_body(ten, spread) if ten[9] > 0 else ten
+    notices += _mass_notices(float(ten[9]), float(np.sqrt(spread[9, 9])))
     if best.sign > 0:
         notices.append(SIGN("the sensor reports what holds the tool, not its weight"))
     settings = {
@@ -309,6 +297,13 @@ def identify_tool(
         tuple(notices),
         settings,
     )
+
+
+def _mass_notices(mass: float, std: float) -> list[Notice]:
+    """Return what is to be said of a mass and its standard deviation."""
+    text = f"the mass is {mass:.3g} ± {std:.2g} kg"
+    found = [NEGATIVE(text, mass=mass, std=std)] if mass < MIN_STANDARD_ERRORS * std else []
+    return [*found, LOOSE_MASS(text, std=std)] if std > LARGE * mass > 0 else found
 
 
 def _log_of(recording: RecordingLike, robot: Robot | None) -> Recording:
@@ -334,7 +329,7 @@ def _oriented(log: Recording) -> Array:
             "z, w"
         )
     axes = Rotation.from_quat(log.telemetry["orientation"]).as_matrix()
-    return np.asarray(-_GRAVITY @ axes)
+    return np.asarray(-GRAVITY @ axes)
 
 
 def _prepared(robot: Robot, log: Recording, static: bool) -> tuple[Recording, Array]:
@@ -389,7 +384,9 @@ def wrench_columns(a: Array, w: Array, alpha: Array) -> Array:
     X[:, :3, 9] = a
     X[:, :3, 6:9] = _crossing(alpha) + W @ W
     X[:, 3:, 6:9] = -_crossing(a)
-    X[:, 3:, :6] = np.einsum("cij,kj->kic", _SIX, alpha) + W @ np.einsum("cij,kj->kic", _SIX, w)
+    X[:, 3:, :6] = np.einsum("cij,kj->kic", TENSORS, alpha) + W @ np.einsum(
+        "cij,kj->kic", TENSORS, w
+    )
     return X
 
 
@@ -431,7 +428,7 @@ def _mountings(a: Array, w: Array) -> list[tuple[Array, float]]:
         )  # the rotation nearest to sign G
         found.append((turn.T, sign))
     return found + (
-        [] if sizes[2] > _ROUND * sizes[0] else [(np.eye(3), sign) for sign in (-1.0, 1.0)]
+        [] if sizes[2] > MIN_ROUND * sizes[0] else [(np.eye(3), sign) for sign in (-1.0, 1.0)]
     )
 
 
@@ -444,12 +441,12 @@ def _fitted(
         np.ones(6),
     )
     places = places_of({"body": 10, "bias": 6, "turn": 3})
-    known = [Rows.known("body", 0.0, _UNIT), Rows.known("turn", 0.0, np.full(3, np.pi))]
+    known = [Rows.known("body", 0.0, WIDEST_LOAD), Rows.known("turn", 0.0, np.full(3, np.pi))]
     J, ten = np.zeros((len(w), 6, 19)), np.zeros(10)
     J[..., places["bias"]] = np.eye(6)
     free = max(1.0, len(w) - (19 if turning else 16) / 6.0)
     misfit = np.inf
-    for step in range(_STEPS):
+    for step in range(MAX_STEPS):
         moved = (states[0] @ R, states[1] @ R, states[2] @ R)
         J[..., places["body"]] = sign * wrench_columns(*moved)
         if turning and step:

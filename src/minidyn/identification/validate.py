@@ -28,12 +28,13 @@ from minidyn.display import (
 from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.errors import MinidynError, UnknownParameters
 from minidyn.identification.diagnose.residuals import Residuals, whiteness_words
+from minidyn.identification.diagnose.thresholds import MOST
 from minidyn.identification.estimate import Estimate, EstimateLike, as_estimate
 from minidyn.identification.estimators.one_joint import ONE_JOINT, locked_at_means
 from minidyn.identification.friction.per_log import SETTING, FrictionOfLogs, temperature_of
 from minidyn.identification.rows.base_rows import remembering
 from minidyn.identification.select import seen
-from minidyn.identification.verdict import MOSTLY, Limits, seen_words
+from minidyn.identification.verdict import Limits, seen_words
 from minidyn.model.joint import torque_unit
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, warning
@@ -76,9 +77,10 @@ THINNED = info(
     "validate.thinned_pictures", "Of a long recording on disk some samples are kept for pictures."
 )
 
-_SHOWN = 100_000  # samples that are kept for pictures of a recording that stays on disk
-_TELLING = 3  # joints: of fewer, pieces of other motions look the same
-_PIECE = 1 << 15  # samples that are predicted at once
+SHOWN = 100_000  # size: samples that are kept for pictures of a recording that stays on disk
+MIN_JOINTS = 3
+"""Of fewer, pieces of other motions look the same."""
+PIECE = 1 << 15  # size: samples that are predicted at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,9 +155,7 @@ class Validation:
         if self.overlap <= Limits().overlap:
             return "test data"
         return (
-            "fitted data"
-            if self.overlap >= MOSTLY
-            else f"{plain_percent(self.overlap)} fitted data"
+            "fitted data" if self.overlap >= MOST else f"{plain_percent(self.overlap)} fitted data"
         )
 
     @property
@@ -309,7 +309,7 @@ def validate(
     data = remembering(robot, locked_at_means(robot, data) if one_joint else data)
     described = _described(estimate)
     sums = raw, filtered, prior, noise = tuple(Residuals(robot.n) for _ in range(4))
-    every = 1 if isinstance(data, Recording) else -(-len(data) // _SHOWN)
+    every = 1 if isinstance(data, Recording) else -(-len(data) // SHOWN)
     kept: list[tuple[Array, ...]] = []  # for pictures
     runs: Sequence[AnyRecording] = data.runs
     models, begins = _models(estimate, runs), data.starts
@@ -395,7 +395,7 @@ def _compared(
             begins.append(raw.samples)
         for one in sums if raw.samples else ():
             one.new_run()
-        for piece in run.tiles(_PIECE):
+        for piece in run.tiles(PIECE):
             measured = np.asarray(piece.telemetry.get("tau_raw", piece.tau), dtype=float)
             _require_numbers(measured, piece)
             through = seen(
@@ -499,7 +499,7 @@ def overlap_of(
     found = fitted.pieces.compare(log)
     if found.is_copy:
         return max(share or 0.0, found.share), ()
-    if found.share < MOSTLY or log.n < _TELLING:
+    if found.share < MOST or log.n < MIN_JOINTS:
         return share, ()
     text = (
         f"{percent(found.share)} of the samples have the motion of the fitted data, with new noise"

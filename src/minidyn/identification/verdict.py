@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from minidyn.errors import DescriptionError, MinidynError, UnknownName
+from minidyn.identification.diagnose.thresholds import MOST
 from minidyn.notices import (
     BY_GRADE,
     CONSEQUENCES,
@@ -29,11 +30,6 @@ if TYPE_CHECKING:
     from minidyn.identification.estimate import Estimate
     from minidyn.identification.validate import Validation
 
-MOSTLY = 0.75
-"""Overlap from which test data are simply fitted data.
-
-Copies with few digits are recognised in most samples.
-"""
 _OWN_RULES = ("validate.fitted_data", "identify.poor_excitation")
 """Codes of notices that have a rule of their own."""
 
@@ -397,7 +393,7 @@ def _seen_rule(name: str, run: Validation, limits: Limits) -> Rule:
 
 def seen_words(overlap: float) -> str:
     """Return in words which share of the tested samples was fitted."""
-    share = percent(overlap) if overlap < MOSTLY else "all" if overlap > 0.995 else "nearly all"
+    share = percent(overlap) if overlap < MOST else "all" if overlap > 0.995 else "nearly all"
     return f"{share} of its samples were fitted, so that its error says nothing about new motion"
 
 

@@ -120,7 +120,7 @@ def _observer(model: Estimate, wanted: bool) -> Observer | None:
     "--step", "only", multiple=True, help="Run this step and those it needs; repeat. Default: all."
 )
 @click.option("--rerun", is_flag=True, help="Run steps again although nothing has changed.")
-@click.option("--force", is_flag=True, hidden=True)
+@click.option("--force", is_flag=True, hidden=True, help="Its new name is --rerun.")
 @click.option("--dry-run", "dry", is_flag=True, help="Run nothing; show what would be.")
 @click.option(
     "--init",

@@ -35,18 +35,18 @@ from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.prepare.late import moved_torques
 from minidyn.recording.recording import Recording
 
-MAX_SAMPLES = 4000  # that show a delay; a longer recording is thinned
+MAX_SAMPLES = 4000  # size: that show a delay; a longer recording is thinned
 MIN_SAMPLES = 4  # for each unknown: fewer do not show a delay
 MIN_STD_OVER_TIME = 5.0  # standard deviations, of blocks of time, beyond which it is reported
 MIN_STD_OVER_JOINTS = 2.5  # the same, of joints
 MIN_SHARE = 0.05  # of the residual's power that goes away: less is not reported
-MAX_ROUNDS = 4  # in which a delay is found, each to first order
+MAX_ROUNDS = 4  # size: in which a delay is found, each to first order
 REVERSAL_SPEED = 0.05  # of a joint's speed, over which friction that the model lacks reverses
 BEND_SPEED = 0.5  # the same, over which it bends
 REVERSAL_TRAVEL = 0.02  # rad or m, in which friction is as before its last reversal
 REVERSAL_RANGE = 0.1  # the same as a part of a drive's range
 FILTER_SPREAD = 0.6  # over its cut-off: the time by which a low-pass spreads a reversal
-ROUNDING = 1e-14  # of the largest square of singular values: smaller ones are rounding
+ROUNDING = 1e-14  # rounding: of the largest square of singular values: smaller ones are rounding
 
 DELAY = warning(
     "identify.torque_delay",

@@ -31,13 +31,11 @@ from scipy.special import fdtrc
 
 from minidyn.arrays import Array
 
-_ALIKE, _MOST = (
-    0.25,
-    2.0,
-)  # robots that the scatter of the same kind at other joints counts for: a share, and at most
-_DRAWS = 20_000
-_SEEN = 200  # of the draws: less likely chances are in proportion to these
-_FEW = 12  # degrees of freedom up to which scatters are sums of squares that are drawn
+ALIKE_SHARE, MAX_ALIKE = 0.25, 2.0
+"""Robots that the scatter of the same kind at other joints counts for: a share, and at most."""
+DRAWS = 20_000  # size: of a robot like the others
+RARE_DRAWS = 200  # size: less likely chances are in proportion to these
+DRAWN_FREEDOM = 12  # size: degrees of freedom up to which scatters are drawn as sums of squares
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +99,7 @@ def _joined(scatter: Array, kinds: Sequence[str], free: Array) -> tuple[Array, A
     for kind in dict.fromkeys(kinds):
         alike = [k for k, other in enumerate(kinds) if other == kind]
         f = free[alike]
-        more = np.minimum(_ALIKE * f, _MOST)
+        more = np.minimum(ALIKE_SHARE * f, MAX_ALIKE)
         made[alike] = (f * scatter[alike] + more * scatter[alike].mean(axis=0)) / (f + more)
         mine, rest = ((f * one + more / len(alike)) / (f + more) for one in (1.0, 0.0))
         degrees[alike] = f / (mine**2 + (len(alike) - 1) * rest**2)  # Satterthwaite's
@@ -123,10 +121,10 @@ class Together:
         def draws(correlation: Array) -> Array:
             values, vectors = np.linalg.eigh(correlation)
             root = vectors * np.sqrt(np.maximum(values, 0.0))
-            return np.asarray(root @ rng.standard_normal((len(root), _DRAWS)))
+            return np.asarray(root @ rng.standard_normal((len(root), DRAWS)))
 
         x = draws(correlation)
-        if free <= _FEW:
+        if free <= DRAWN_FREEDOM:
             scatter = sum((draws(correlation) ** 2 for _ in range(free)), np.zeros_like(x)) / free
         else:  # Wilson and Hilferty's; two such sums are correlated by the square
             scatter = (
@@ -143,13 +141,13 @@ class Together:
             for alike in first.values()
         ]
         self.least = np.sort(np.min(each, axis=0))  # of each draw, in order
-        self.rare, self.limit = _SEEN / _DRAWS, float(self.least[_SEEN - 1])
+        self.rare, self.limit = RARE_DRAWS / DRAWS, float(self.least[RARE_DRAWS - 1])
 
     def chance(self, least: Array) -> Array:
         """Return the probability that the least chance of a robot like the others is as small as
         these.
         """
-        seen = np.searchsorted(self.least, least, side="right") / _DRAWS
+        seen = np.searchsorted(self.least, least, side="right") / DRAWS
         return np.asarray(np.where(least < self.limit, self.rare * least / self.limit, seen))
 
     def each(self, level: float) -> float:

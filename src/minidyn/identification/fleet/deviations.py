@@ -25,22 +25,26 @@ from minidyn.errors import MinidynError
 from minidyn.identification.fleet.chances import Together, others
 from minidyn.identification.fleet.members import Member, friction_levels, friction_of
 from minidyn.identification.friction.shared import PASSES, Joined, Split, pooled_spread, spread_of
+from minidyn.identification.payload.columns import LOAD_SIZE
 from minidyn.identification.problem import BlockProblem, Rows
 from minidyn.model.drives import FRICTION
 from minidyn.model.geometry import matrix_of
 from minidyn.model.joint import torque_unit
 from minidyn.model.parameters import transform
 
-_GAINS = 0.02  # spread of drive gains to begin with
-_FREE = 1e-8  # weight of a prior that is to decide nothing, over the spread's own
-_SHOWN = 1e-6  # of the best shown direction of a load: less is not shown
-_LOAD = np.array([0.1] * 6 + [0.3] * 3 + [1.0])  # kg m², kg m, kg: sizes of what is sought
-_ROUGH = 0.2  # of a mass
-_ROUNDING = 1e-12
-_ROUNDS = 5
-_CLEAR = 3.0  # standard deviations of a further cause
-_ASKED = 40  # robots that say what is usual beside a cause that was found
-_MOST = 1 / 3  # of a fleet may be different from it
+FIRST_GAIN_SPREAD = 0.02
+"""Of drive gains, to begin with."""
+FREE_WEIGHT = 1e-8  # rounding: of a prior that is to decide nothing, over the spread's own
+MIN_SHOWN = 1e-6  # rounding: of the best shown direction of a load
+MAX_MASS_STD = 0.2
+"""Over a load's mass: beyond it the mass of a point at the flange is reported."""
+ROUNDING = 1e-12  # rounding: of scaled products
+MAX_ROUNDS = 5  # size: in which robots that count settle
+MIN_FURTHER = 3.0
+"""Standard deviations of a cause beside others: what these leave is not normal."""
+COMPARED = 40  # size: robots that say what is usual beside a cause
+MAX_DIFFERENT = 1 / 3
+"""Of a fleet: it is what most robots are like."""
 
 KINDS = ("friction", "offset", "gain", "load")
 """What may be unlike other robots."""
@@ -168,7 +172,7 @@ def fitted(base: BaseMap, members: Sequence[Member]) -> FleetFit:
     plain = [
         _Part(*member.triangles.weighted(member.scale)[:2], member.covariance) for member in members
     ]
-    spread, gains = np.full(len(split.own), np.inf), np.full(n, _GAINS)
+    spread, gains = np.full(len(split.own), np.inf), np.full(n, FIRST_GAIN_SPREAD)
     joint = Joined(split, [(part.R, part.z) for part in plain], spread, zeros)
     beta = joint.beta
     for _ in range(PASSES):
@@ -197,7 +201,7 @@ def _gains_alone(extended: BlockProblem, split: Split, beta: Array) -> tuple[Arr
 
 
 def _bodies(base: BaseMap, link: str | None) -> Array:
-    """Return base parameters of loads in the frame of the flange (b, 10), in units of `_LOAD`.
+    """Return base parameters of loads in the frame of the flange (b, 10), in units of `LOAD_SIZE`.
 
     Their masses are last. Where no link is named, the flange is the frame on the last link that is
     furthest from its joint.
@@ -211,7 +215,7 @@ def _bodies(base: BaseMap, link: str | None) -> Array:
         frames = [matrix_of(frame.steps) for frame in robot.frames if frame.link == carrier]
         placement = max([placement, *frames], key=lambda frame: float(np.linalg.norm(frame[:3, 3])))
     of_frame = transform(np.eye(10), placement).T
-    return np.asarray(base.matrix[:, robot.layout.links[carrier]] @ of_frame * _LOAD)
+    return np.asarray(base.matrix[:, robot.layout.links[carrier]] @ of_frame * LOAD_SIZE)
 
 
 def _directions(products: Array) -> Array:
@@ -221,12 +225,12 @@ def _directions(products: Array) -> Array:
     mass is not shown.
     """
     size = float(products[9, 9])
-    if size <= _SHOWN * float(np.trace(products)):
+    if size <= MIN_SHOWN * float(np.trace(products)):
         return np.zeros((10, 0))
     point = np.eye(10)[9]
     apart = np.eye(10) - np.outer(point, products[9]) / size
     values, vectors = np.linalg.eigh(apart.T @ products @ apart)
-    return np.column_stack([point, apart @ vectors[:, values > _SHOWN * values[-1]]])
+    return np.column_stack([point, apart @ vectors[:, values > MIN_SHOWN * values[-1]]])
 
 
 class Comparison:
@@ -341,11 +345,13 @@ class Comparison:
         The others vary by their spreads about zero; those of a load are zero.
         """
         weight = 1.0 / np.maximum(self.natural, 1e-30)
-        weight[list(free)] = np.where(self.natural[list(free)] > 0, _FREE * weight[list(free)], 0.0)
+        weight[list(free)] = np.where(
+            self.natural[list(free)] > 0, FREE_WEIGHT * weight[list(free)], 0.0
+        )
         chosen = list(numbers)
         whole = self.N[chosen] + np.diag(weight)
         size = 1.0 / np.sqrt(np.maximum(np.einsum("ijj->ij", whole), 1e-300))
-        whole = whole * size[:, :, None] * size[:, None, :] + _ROUNDING * np.eye(len(weight))
+        whole = whole * size[:, :, None] * size[:, None, :] + ROUNDING * np.eye(len(weight))
         inverse = np.linalg.inv(whole) * size[:, :, None] * size[:, None, :]
         values = np.einsum("ijk,ik->ij", inverse, self.h[chosen])
         return values, inverse, np.einsum("ij,ij->i", values, self.h[chosen])
@@ -400,7 +406,7 @@ class Comparison:
         rest = [int(k) for k in np.flatnonzero(self.counts) if k != number]
         asked = [
             number,
-            *(rest[k] for k in sorted({int(k) for k in np.linspace(0, len(rest) - 1, _ASKED)})),
+            *(rest[k] for k in sorted({int(k) for k in np.linspace(0, len(rest) - 1, COMPARED)})),
         ]
         while len(chosen) < len(self.causes):
             beside = [self.causes[k] for k in chosen]
@@ -423,7 +429,9 @@ class Comparison:
                     for place in clear
                 ]
                 clear = [
-                    place for place, one in zip(clear, made) if abs(one.value) > _CLEAR * one.std
+                    place
+                    for place, one in zip(clear, made)
+                    if abs(one.value) > MIN_FURTHER * one.std
                 ]
             if not clear:
                 break
@@ -444,9 +452,9 @@ class Comparison:
         every = [self.causes[other] for other in chosen]
         (u,), (P,), _ = self._solved([number], self._places(every))
         if cause.kind == "load":
-            mass, load = _LOAD[9] * self.directions[9], list(self.load)
+            mass, load = LOAD_SIZE[9] * self.directions[9], list(self.load)
             value, std = float(mass @ u[load]), float(np.sqrt(mass @ P[np.ix_(load, load)] @ mass))
-            if std > _ROUGH * abs(
+            if std > MAX_MASS_STD * abs(
                 value
             ):  # that of a mass at the flange, where the motion shows little else
                 rest = self._places([one for one in every if one is not cause])
@@ -491,7 +499,7 @@ def compared(
     for no other.
     """
     counts = np.ones(len(members), dtype=bool)
-    for _ in range(_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         fit = fitted(base, [member for member, use in zip(members, counts) if use])
         made = Comparison(fit, members, counts, link)
         if made.together is None:
@@ -500,7 +508,7 @@ def compared(
         each = made.chances()
         every = made.together.chance(each.min(axis=1))
         clear = every < level / len(members)
-        most = int(_MOST * len(members))
+        most = int(MAX_DIFFERENT * len(members))
         if np.sum(clear) > most:  # the most different ones
             clear &= every <= np.sort(every)[most - 1] if most else False
         if np.array_equal(counts, ~clear) or np.sum(~clear) < 3:

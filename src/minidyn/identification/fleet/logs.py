@@ -27,7 +27,7 @@ _DATE = re.compile(  # and the time of the day, if there is one
 )
 _HIVE = re.compile(r"(?:^|/)date=([^/]+)/")
 _ROBOT = re.compile(r"(?:^|/)robot=([^/]+)/")
-_FEW = 50  # files that may be one run side by side
+MAX_FILES = 50  # size: files that may be one run side by side
 _BESIDE = " _-."  # what stands between a date and the rest of a name
 
 
@@ -166,7 +166,9 @@ def open_logs(name: str, value: Any, robot: Robot, on_error: str = "stop", **opt
         given = [(_day(name, str(date)), log) for date, log in value.items()]
     elif are_paths(value):
         files = log_files(value, on_error)
-        together = len(files) < _FEW and are_one_run(cast(Any, files), robot, options, on_error)
+        together = len(files) < MAX_FILES and are_one_run(
+            cast(Any, files), robot, options, on_error
+        )
         given = [(None, files)] if together else [(None, [file]) for file in files]
     if not given:
         raise DescriptionError(f"robot {name!r}: no log")

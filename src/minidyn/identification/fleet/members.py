@@ -51,8 +51,8 @@ from minidyn.recording.read.read import log_files
 from minidyn.recording.ready import ready
 from minidyn.recording.recording import Recording, leaving_out
 
-_ASKED = 5  # robots whose logs choose friction terms
-_ENOUGH = 10_000  # samples of each of them
+CHOOSING = 5  # size: robots whose logs choose friction terms
+CHOOSING_SAMPLES = 10_000  # size: of each of them
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Member:
 
 def spaced(names: Sequence[str]) -> list[str]:
     """Return a few robots, spread over the fleet."""
-    return [names[k] for k in sorted({int(k) for k in np.linspace(0, len(names) - 1, _ASKED)})]
+    return [names[k] for k in sorted({int(k) for k in np.linspace(0, len(names) - 1, CHOOSING)})]
 
 
 def chosen_friction(
@@ -116,7 +116,7 @@ def chosen_friction(
         try:
             log = open_logs(one.name, one.value, kind, on_error, **reading).dated[0][1]
             data = ready(model, log, purpose="identification", preparation=preparation, once=True)
-            parts.append(data.thinned(max(1, len(data) // _ENOUGH)))
+            parts.append(data.thinned(max(1, len(data) // CHOOSING_SAMPLES)))
         except (MinidynError, OSError) as error:  # it is named when its turn comes
             failed.append(f"robot {one.name!r}: {error}")
     if not parts:

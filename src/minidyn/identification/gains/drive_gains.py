@@ -35,6 +35,8 @@ from minidyn.dynamics.record import STATES
 from minidyn.errors import DescriptionError, MinidynError, ShapeError
 from minidyn.files import write_atomically
 from minidyn.formats.load import RobotLike, as_robot
+from minidyn.identification.diagnose.delay import BEND_SPEED, REVERSAL_SPEED
+from minidyn.identification.diagnose.thresholds import LARGE
 from minidyn.identification.estimators.least_squares import filtered_pieces
 from minidyn.identification.estimators.states import cutoff_of
 from minidyn.identification.gains.gain_problem import GainProblem, covariance_of_blocks
@@ -99,14 +101,14 @@ def _friction_of_run(speeds: Array, own: Sequence[tuple[int, float]], loaded: bo
     Of each of k joints (place, typical speed): how viscous and Coulomb friction and offset differ
     between the runs, and curves over the speed in each of them.
     """
-    F = np.zeros((*speeds.shape, _SHAPES * len(own)))
+    F = np.zeros((*speeds.shape, SHAPES * len(own)))
     for number, (place, typical) in enumerate(own):
         over = speeds[:, place] / typical
-        differences = [over, np.tanh(over / _REVERSAL), np.full(len(over), _OFFSET)]
-        curves = [np.tanh(over / _FALLS), over * np.abs(over)]
+        differences = [over, np.tanh(over / REVERSAL_SPEED), np.full(len(over), OFFSET_SHARE)]
+        curves = [np.tanh(over / BEND_SPEED), over * np.abs(over)]
         with_load, without = ([share * part for part in curves] for share in (loaded, not loaded))
         shapes = [*(loaded * part for part in differences), *without, *with_load]
-        F[:, place, _SHAPES * number : _SHAPES * (number + 1)] = np.stack(shapes, axis=1)
+        F[:, place, SHAPES * number : SHAPES * (number + 1)] = np.stack(shapes, axis=1)
     return F
 
 
@@ -134,14 +136,15 @@ def _states(piece: Recording) -> tuple[Array, Array]:
     return np.stack([piece.q, dq], axis=-1), current
 
 
-_OFFSET = 0.1  # by how much less offsets change than friction: the load of a slide is one
-_SHAPES = 7  # columns of friction of its own that each joint has
-_REVERSAL, _FALLS = 0.05, 0.5  # of the typical speed, over which friction reverses, or bends
-_LOOSE = 0.1  # relative standard deviation beyond which a gain is called open
-_UNSEEN = 0.25  # relative standard deviation of the best gain beyond which the load is not seen
-_SEEN = 4.0  # standard deviations of white residuals from which a load differs from none
-# share of the current that the load must have at one joint: models and filters are no better
-_LEAST = 2e-3
+OFFSET_SHARE = 0.1
+"""By how much less offsets change than friction: the load of a slide is one."""
+SHAPES = 7  # size: columns of friction of its own that each joint has
+MAX_BEST_STD = 0.25
+"""Relative, of the best gain, beyond which the load is not seen."""
+MIN_LOAD_STDS = 4.0
+"""Of white residuals, from which a load differs from none."""
+MIN_LOAD_SHARE = 2e-3
+"""Of the current, at one joint: models and filters are no better."""
 
 OPEN = error(
     "gains.open",
@@ -318,13 +321,11 @@ def identify_drive_gains(
         as_recording(log, robot, currents_as_torque=True) for log in (recording, loaded_recording)
     ]
     robot = with_logged_joints(robot, given[0]) if base is None else robot
-    for log in given:
-        if any(notice.code == APPLIED.code for notice in log.notices):
-            text = (
-                "these logs hold torques: a drive gain made them of currents. Read them without "
-                "drive_gain"
-            )
-            raise MinidynError(f"{text} to find gains")
+    if any(notice.code == APPLIED.code for log in given for notice in log.notices):
+        raise MinidynError(
+            "these logs hold torques: a drive gain made them of currents. Read them without "
+            "drive_gain to find gains"
+        )
     for log in given if base is None else ():
         robot = with_mapped_coupling(robot, log.notices, log.joint_names)
     robot, notices = _with_terms(robot, friction, rotor_inertia, base)
@@ -349,41 +350,34 @@ def identify_drive_gains(
         _columns(robot, chosen, carrier, matrix_of(steps), loaded, own) for loaded in (False, True)
     ]
     pieces = [_pieces(run, columns_of_run) for run, columns_of_run in zip(runs, columns)]
-    spare = np.repeat([place for place, _ in own], _SHAPES).astype(np.intp)
+    spare = np.repeat([place for place, _ in own], SHAPES).astype(np.intp)
     rows = joined([reduced(own) for own in pieces])
     problem = GainProblem(rows, chosen.rank, known, open_directions, spare)
     x, seen = problem.first_guess()
-    if seen < _SEEN:
-        why = (
-            "the first one carries more: are they swapped?"
-            if seen < -_SEEN
-            else "without it they explain as much"
-        )
-        raise MinidynError(_not_seen(mass, why))
+    _require_load(mass, seen < -MIN_LOAD_STDS, "the first one carries more: are they swapped?")
+    _require_load(mass, seen < MIN_LOAD_STDS, "without it they explain as much")
     n = robot.n
     for _ in range(2):
         x = problem.solve(x, problem.noise(x))
-    if (share := problem.share(x)) < _LEAST:
-        raise MinidynError(
-            _not_seen(mass, f"it is {100 * share:.2g} % of the current of every joint at the most")
-        )
+    share = problem.share(x)
+    why = f"it is {100 * share:.2g} % of the current of every joint at the most"
+    _require_load(mass, share < MIN_LOAD_SHARE, why)
     sigma = problem.noise(x)
     states = [_pieces(run, _states) for run in runs]
     covariance = covariance_of_blocks(problem, x, sigma, pieces, states)
     gains = 1.0 / x[:n]
     spread = covariance[:n, :n] * np.outer(gains**2, gains**2)
     deviation = np.sqrt(np.diag(spread))
-    if (best := float(np.min(deviation / gains))) > _UNSEEN:
-        raise MinidynError(
-            _not_seen(mass, f"even the best gain is known to {100 * best:.2g} % only")
-        )
+    best = float(np.min(deviation / gains))
+    why = f"even the best gain is known to {100 * best:.2g} % only"
+    _require_load(mass, best > MAX_BEST_STD, why)
     ten = problem.load(x)
     places = problem.places
     of_load = open_directions @ covariance[places["load"], places["load"]] @ open_directions.T
     payload = Payload(0.0, ten, None, link, of_load)
     notices += _open(robot.joint_names, gains, deviation)
     if np.all(np.abs(gains - 1.0) < np.maximum(3.0 * deviation, 0.02)) and np.all(
-        deviation < _LOOSE
+        deviation < LARGE
     ):
         worst = float(np.max(np.abs(gains - 1.0)))
         notices.append(
@@ -422,12 +416,14 @@ def _with_terms(
     return made, [DRIVE_TERMS(text, friction=list(PLAIN))]
 
 
-def _not_seen(mass: float, why: str) -> str:
-    return (
-        f"the second run does not show the load of {mass:g} kg ({why}), so that gains are open. "
-        "It must carry the load and the first one must not; both must move the joints that feel "
-        "it; the model needs the drives' friction"
-    )
+def _require_load(mass: float, is_hidden: bool, why: str) -> None:
+    """Raise where the second run does not show the load."""
+    if is_hidden:
+        raise MinidynError(
+            f"the second run does not show the load of {mass:g} kg ({why}), so that gains are "
+            "open. It must carry the load and the first one must not; both must move the joints "
+            "that feel it; the model needs the drives' friction"
+        )
 
 
 def _known_load(
@@ -456,7 +452,7 @@ def _open(names: Sequence[str], gains: Array, std: Array) -> list[Notice]:
     loose = {
         name: float(spread / gain)
         for name, gain, spread in zip(names, gains, std)
-        if spread > _LOOSE * gain
+        if spread > LARGE * gain
     }
     if not loose:
         return []

@@ -23,12 +23,15 @@ from minidyn.identification.problem import BlockProblem, Rows, places_of
 from minidyn.identification.rows.pieces import Pieces
 from minidyn.identification.rows.triangles import Triangles
 
-_STEPS = 100  # of the search: it takes about 20 where the load is seen
-_PRIOR = 10.0  # how far, times its first guess, a gain may be: a prior that any data overrule
-_GUESSED = 0.1  # of a joint's current: its noise at first, beside which the spare rows stand
-_SPARE = 0.3  # of a joint's current: likely size of friction that the terms lack
-_CELLS = 12  # of each joint's range, in two directions
-_BLOCKS = 60  # of time, about: more take longer and say no more
+MAX_STEPS = 100  # size: of the search: it takes about 20 where the load is seen
+PRIOR_STD = 10.0
+"""Of a gain, times its first guess: a prior that any data overrule."""
+FIRST_NOISE = 0.1
+"""Of a joint's current, beside which the spare rows stand at first."""
+SPARE_FRICTION = 0.3
+"""Of a joint's current: likely size of friction that the terms lack."""
+CELLS = 12  # size: of each joint's range, in two directions
+BLOCKS = 60  # size: of time, about: more take longer and say no more
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,7 @@ class GainProblem:
         norms = np.linalg.norm(A, axis=(0, 1))
         A *= norms > 1e-9 * norms.max()  # a planar arm feels few of the load's parameters
         right = np.where(joints == p, current / size[p], 0.0)
-        friction = Rows.known("friction", 0.0, _SPARE / _GUESSED * size[self.spare])
+        friction = Rows.known("friction", 0.0, SPARE_FRICTION / FIRST_NOISE * size[self.spare])
         data = Rows.split(A.reshape(-1, load.stop), right.ravel(), self.places)
         solution = BlockProblem.of(data, friction).solved(allow_open=True)
         y = solution.x
@@ -138,11 +141,11 @@ class GainProblem:
         slopes = (-self.slopes(x, W) / scale[:, None]).reshape(-1, len(x))
         left = (self.left(x, W, current) / scale).ravel()
         gain, _, friction, load = (x[place] for place in self.places.values())
-        inverse, size = gain[self.spare], _SPARE * self._sizes[self.spare]
+        inverse, size = gain[self.spare], SPARE_FRICTION * self._sizes[self.spare]
         of_gains = np.eye(len(gain))[self.spare] * (friction / size)[:, None]
         return [
             Rows.split(slopes, left, self.places),
-            Rows.known("gain", gain - prior, _PRIOR * prior),
+            Rows.known("gain", gain - prior, PRIOR_STD * prior),
             Rows.known("load", load, np.ones(len(load))),
             Rows(
                 {"gain": of_gains, "friction": np.diag(inverse / size)}, friction * inverse / size
@@ -201,7 +204,7 @@ class GainProblem:
             ftol=1e-10,
             xtol=1e-12,
             gtol=1e-12,
-            max_nfev=_STEPS,
+            max_nfev=MAX_STEPS,
         )
         return of_search(np.asarray(found.x, dtype=float))
 
@@ -258,7 +261,7 @@ def _by_time(
     """Yield blocks of time, all joints together."""
     longest = max((piece for own in pieces for piece in own()), key=lambda piece: len(piece.t))
     length, _ = block_length(problem.left(x, longest.W, longest.y), longest.t, problem.rows.samples)
-    length = max(length, problem.rows.samples // _BLOCKS)
+    length = max(length, problem.rows.samples // BLOCKS)
     for piece in (piece for own in pieces for piece in own()):
         left = problem.left(x, piece.W, piece.y) / sigma
         for rows in np.array_split(np.arange(len(left)), max(1, round(len(left) / length))):
@@ -275,13 +278,13 @@ def _by_state(
 ) -> Iterator[_Part]:
     """Yield the rows of each joint by its position and the direction of its speed."""
     q = np.concatenate([piece.W[..., 0] for own in states for piece in own()])
-    low, width = q.min(axis=0), np.maximum(np.ptp(q, axis=0), 1e-300) / _CELLS
+    low, width = q.min(axis=0), np.maximum(np.ptp(q, axis=0), 1e-300) / CELLS
     cells: dict[tuple[int, int], list[_Part]] = {}
     for own, places in zip(pieces, states):
         for piece, place in zip(own(), places()):
             left = problem.left(x, piece.W, piece.y) / sigma
             slopes = problem.slopes(x, piece.W) / sigma[:, None]
-            at = np.minimum((place.W[..., 0] - low) // width, _CELLS - 1).astype(int)
+            at = np.minimum((place.W[..., 0] - low) // width, CELLS - 1).astype(int)
             at = 2 * at + (place.W[..., 1] > 0)
             for joint in range(len(sigma)):
                 for cell in np.unique(at[:, joint]).tolist():

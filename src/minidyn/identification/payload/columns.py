@@ -6,7 +6,7 @@ a prior is one row of the identity for each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -28,9 +28,12 @@ from minidyn.model.parameters import Column, transform
 from minidyn.model.robot import Robot
 from minidyn.recording.recording import Recording
 
-_LARGEST_LOAD = (
-    10.0  # expected size of a load over the robot's own mass: so large that data always win
-)
+LARGEST_LOAD = 10.0
+"""Expected size of a load over the robot's own mass: so large that data always win."""
+LOAD_SIZE = np.array([0.1] * 6 + [0.3] * 3 + [1.0])
+"""kg m², kg m, kg: of a load that matters."""
+WIDEST_LOAD = 100.0 * LOAD_SIZE
+"""As a standard deviation: so wide that data always win."""
 _TERMS = ("viscous", "coulomb", "offset")
 
 
@@ -257,19 +260,8 @@ def unknowns_of(raw: RawColumns, ten: Array) -> Unknowns:
         add(f"{kind} {name}", columns, unit)
         candidates.append(Group(kind, name, f"{kind} {name}", tuple(range(len(unit)))))
 
-    # friction: as large as it is, or a tenth of the joint's torque
-    torque = np.array([np.linalg.norm(factor[:, -1]) for factor in rows.factors])
-    torque = np.maximum(torque, np.sqrt(rows.samples) * estimate.sigma)
-    sizes = []
-    for place, term in zip(range(friction.start, friction.stop), raw.friction):
-        norms = np.array([np.linalg.norm(factor[:, place]) for factor in rows.factors])
-        joint = int(np.argmax(norms))
-        fallback = 0.1 * torque[joint] / norms[joint] if norms[joint] > 0 else 1.0
-        known = (
-            robot.parameters[robot.layout.index(term.name)] if term.name in robot.layout else 0.0
-        )
-        sizes.append(max(abs(float(np.nan_to_num(known))), fallback))
-    add("friction", everywhere(friction, np.diag(sizes)), np.array(sizes))
+    sizes = _friction_sizes(raw)
+    add("friction", everywhere(friction, np.diag(sizes)), sizes)
     # the baseline's errors: its covariance has independent unit unknowns
     of_base = everywhere(base, covariance_root(_finite(estimate)))
     of_gains = _gain_errors(raw, ten)
@@ -289,13 +281,31 @@ def unknowns_of(raw: RawColumns, ten: Array) -> Unknowns:
         body = estimate.base.matrix[:, part] * sizes_of_body
         if index != raw.carrier and np.any(body):
             offer("link", name, everywhere(base, body), sizes_of_body)
-    unit = _LARGEST_LOAD * sizes_of_body
+    unit = LARGEST_LOAD * sizes_of_body
     add("load", everywhere(load, np.diag(unit)), unit)
-    groups = []
-    for index, joint_name in zip(robot.independent, robot.joint_names):
+    return Unknowns(raw, maps, units, tuple(_friction_groups(raw)), tuple(candidates))
+
+
+def _friction_sizes(raw: RawColumns) -> Array:
+    """Return expected sizes of friction: as large as it is, or a tenth of the joint's torque."""
+    estimate, robot, rows = raw.estimate, raw.estimate.robot, raw.rows
+    norms = np.array([np.linalg.norm(factor, axis=0) for factor in rows.factors])
+    torque = np.maximum(norms[:, -1], np.sqrt(rows.samples) * estimate.sigma)
+    sizes = []
+    for size, term in zip(norms[:, raw.places[1]].T, raw.friction):
+        joint = int(np.argmax(size))
+        fallback = 0.1 * torque[joint] / size[joint] if size[joint] > 0 else 1.0
+        known = robot.parameters[robot.layout.index(term.name)] if term.name in robot.layout else 0
+        sizes.append(max(abs(float(np.nan_to_num(known))), fallback))
+    return np.array(sizes)
+
+
+def _friction_groups(raw: RawColumns) -> Iterator[Group]:
+    """Yield the friction columns of each joint that has some."""
+    robot = raw.estimate.robot
+    for index, name in zip(robot.independent, robot.joint_names):
         if terms := [k for k, term in enumerate(raw.friction) if term.joint == index]:
-            groups.append(Group("friction", joint_name, "friction", tuple(terms)))
-    return Unknowns(raw, maps, units, tuple(groups), tuple(candidates))
+            yield Group("friction", name, "friction", tuple(terms))
 
 
 def _gain_errors(raw: RawColumns, ten: Array) -> Array:

@@ -17,14 +17,11 @@ from minidyn.identification.payload.columns import ALWAYS, Group, RawColumns, Un
 from minidyn.identification.problem import BlockProblem, BlockSolution, Rows
 from minidyn.identification.rows.pieces import residuals, scores
 
-# torque that only a change explains, over the noise of its joint, from which it is taken for one
-_RELEVANT = 0.3
-# of a joint's torque: noise counts as at least so large, for filters and models are no better
-_SMALL = 0.02
-# torque of changed friction, which is always estimated, over the noise, from which it is worth a
-# word
-_NOTABLE = 0.2
-_WIDENINGS = 8
+MIN_EFFECT = 0.3
+"""Torque that only a change explains, over the noise of its joint, from which it is reported."""
+MIN_NOISE = 0.02
+"""Of a joint's torque: filters and models are no better."""
+MAX_WIDENINGS = 8  # size: in which the baseline's errors settle
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +79,7 @@ def selected(unknowns: Unknowns, level: float) -> tuple[LoadFit, list[Group]]:
     problem = _problem(unknowns, full.scale)
     free = max(1.0, float(np.sum(len(run) / full.memory)) - len(full.solution.x))
     variance = max(1.0, full.solution.rest / free)
-    sigma = np.maximum(full.sigma, _SMALL * np.sqrt(np.mean(np.square(run.tau), axis=0)))  # type: ignore[arg-type]
+    sigma = np.maximum(full.sigma, MIN_NOISE * np.sqrt(np.mean(np.square(run.tau), axis=0)))  # type: ignore[arg-type]
     chosen: list[Group] = []
     active: tuple[str, ...] = ALWAYS
     best = problem.only(*ALWAYS).solved()
@@ -98,7 +95,7 @@ def selected(unknowns: Unknowns, level: float) -> tuple[LoadFit, list[Group]]:
             after = unknowns.only(*blocks).squares(found.x)
             explained = np.maximum(before - after, 0.0) / rows.samples
             chance = float(fdtrc(count, free, gain / count))
-            is_relevant = float(np.max(np.sqrt(explained) / sigma)) > _RELEVANT
+            is_relevant = float(np.max(np.sqrt(explained) / sigma)) > MIN_EFFECT
             if is_relevant and chance < level / len(unknowns.candidates):
                 clear.append((gain - count * np.log(free), group, found))
         if not clear:
@@ -127,7 +124,7 @@ def trusted(found: LoadFit) -> tuple[LoadFit, float]:
     they agree (MacKay's iteration).
     """
     factor = 1.0
-    for _ in range(_WIDENINGS):
+    for _ in range(MAX_WIDENINGS):
         errors, spread = found.solution["baseline"], found.solution.spread("baseline")
         learned = max(len(errors) - float(np.trace(spread)), 1.0)  # the rest is as before the run
         ratio = np.sqrt(float(np.sum(np.square(errors))) / learned)
@@ -177,7 +174,7 @@ def friction_changes(found: LoadFit, covariance: Array, blocks: int, level: floa
         # root mean square torque of the group, at the joint that feels it most, over that joint's
         # noise
         effect = float(np.max(np.array(felt) / np.sqrt(rows.samples) / found.sigma))
-        if chance < level / len(unknowns.friction) and effect > _NOTABLE:
+        if chance < level / len(unknowns.friction) and effect > MIN_EFFECT:
             changed.append(group)
     return changed
 

@@ -17,11 +17,13 @@ from minidyn.errors import MinidynError
 from minidyn.identification.consistency.primal_dual import solve
 from minidyn.identification.consistency.prior import upper_factor
 from minidyn.identification.consistency.whitened import one_body
+from minidyn.identification.diagnose.thresholds import LARGE
 from minidyn.identification.estimate import Estimate, EstimateLike, as_estimate
 from minidyn.identification.payload import fit
 from minidyn.identification.payload.columns import ALWAYS, raw_columns, unknowns_of
 from minidyn.identification.rows.base_rows import remembering
 from minidyn.identification.select import seen
+from minidyn.identification.score import MIN_STANDARD_ERRORS
 from minidyn.model.parameters import from_body, to_pseudo_inertia
 from minidyn.notices import Notice, error, info, warning
 from minidyn.recording.lazy import LEFT_OUT
@@ -33,23 +35,25 @@ from minidyn.simulation.payload import Payload
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-_FIRM = -3.0  # standard deviations below which a negative mass is no accident
-_SEEN = 2.0  # standard deviations from which a mass differs from none
-_SHARP = 0.05  # relative standard deviation up to which a mass is well known
-_CENTRE = 0.02  # m
-_ROUGH = 0.5  # relative standard deviation beyond which an inertia is not shown by the motion
-_NOISY = 1.5  # times the baseline's residuals
-# of the joint's torque: another motion shows other edges of friction, so that less is no surprise
-_MATTERS = 0.1
-_SAME_GAINS = 1e-3  # relative difference
-_DENSITY = 1500.0  # kg/m³: between plastics and aluminium
-_REACH = 0.3  # m: where a load's centre is expected, as standard deviation about the frame's origin
-_FAINT = 0.05  # weight of the entropy that pulls to a compact body, in noise variances
-
-_REPEATS, _STEADY = (
-    6,
-    1e-4,
-)  # of loads that friction grows with: fits, and how much the load may still change
+NEGATIVE_STDS = 3.0
+"""Standard deviations below zero from which a mass is no accident."""
+MAX_MASS_STD = 0.05
+"""Relative, up to which a mass is well known."""
+MAX_CENTRE_STD = 0.02
+"""m, up to which a centre of mass is well known."""
+MAX_INERTIA_STD = 0.5
+"""Relative, beyond which the motion does not show an inertia."""
+MAX_NOISE = 1.5
+"""Times the baseline's residuals: another motion shows other edges of friction."""
+SAME_GAINS = 1e-3  # rounding: of drive gains in files
+DENSITY = 1500.0
+"""kg/m³ of a load: between plastics and aluminium."""
+REACH = 0.3
+"""m: where a load's centre is expected, as standard deviation about the frame's origin."""
+ENTROPY = 0.05
+"""Weight of the entropy that pulls to a compact body, in noise variances."""
+MAX_REPEATS = 6  # size: fits, where friction grows with the load
+SETTLED = 1e-4  # rounding: of the load, between two of these fits
 
 _WORDS = {"Fv": "viscous", "Fc": "Coulomb", "Fo": "offset"}
 
@@ -196,11 +200,11 @@ def identify_payload(
     raw = raw_columns(estimate, run, link, gains)
     ten = fit.fitted(unknowns_of(raw, np.zeros(10)).only(*ALWAYS)).value("load")
     for _ in range(
-        _REPEATS if has_load(estimate.robot) else 0
+        MAX_REPEATS if has_load(estimate.robot) else 0
     ):  # friction grows with the load: about this one, then
         raw, before = replace(raw, carried=ten), ten
         ten = fit.fitted(unknowns_of(raw, ten).only(*ALWAYS)).value("load")
-        if np.abs(ten - before)[6:].max() < _STEADY * np.abs(ten)[6:].max():
+        if np.abs(ten - before)[6:].max() < SETTLED * np.abs(ten)[6:].max():
             break
     found, changes = fit.selected(unknowns_of(raw, ten), level)
     found, trust = fit.trusted(found)
@@ -208,7 +212,7 @@ def identify_payload(
     load, unit = found.solution.places["load"], found.unknowns.units["load"]
     ten = found.value("load")
     spread = covariance[load, load] * np.outer(unit, unit)
-    firmly_negative = ten[9] < _FIRM * np.sqrt(spread[9, 9])
+    firmly_negative = ten[9] < -NEGATIVE_STDS * np.sqrt(spread[9, 9])
     body = ten if firmly_negative else nearest_body(ten, spread)
     left = np.sqrt(found.unknowns.squares(found.solution.x) / len(run))
     changes = [*fit.friction_changes(found, covariance, blocks, level), *changes]
@@ -247,7 +251,7 @@ def _gains(estimate: Estimate, notices: Sequence[Notice]) -> tuple[Array | None,
         values.append(np.array([here.get(name, 1.0) for name in joints]))
     apart = float(np.max(np.abs(values[0] / values[1] - 1.0)))
     found = []
-    if apart > _SAME_GAINS:
+    if apart > SAME_GAINS:
         text = f"baseline and run have drive gains that differ by up to {100 * apart:.2g} %"
         found.append(OTHER_GAINS(text, run=values[0].tolist(), baseline=values[1].tolist()))
     if known is None or known["covariance"] is None or set(known["joints"]) != set(joints):
@@ -276,13 +280,13 @@ def nearest_body(ten: Array, covariance: Array) -> Array:
     show, as far as they show them.
     """
     mass = max(float(ten[9]), 0.5 * float(np.sqrt(covariance[9, 9])), 1e-6)
-    prior = np.eye(3) / (mass * _REACH) ** 2
+    prior = np.eye(3) / (mass * REACH) ** 2
     precision = np.linalg.inv(covariance[6:9, 6:9])
     centre = np.linalg.solve(precision + prior, precision @ ten[6:9]) / mass
-    radius = (3.0 * mass / (4.0 * np.pi * _DENSITY)) ** (1.0 / 3.0)
+    radius = (3.0 * mass / (4.0 * np.pi * DENSITY)) ** (1.0 / 3.0)
     ball = from_body(mass, centre, 0.4 * mass * radius**2 * np.eye(3))
     root = np.asarray(np.linalg.inv(covariance_root(covariance, 1e-12)), dtype=float)
-    problem = one_body(root, root @ ten, upper_factor(to_pseudo_inertia(ball)), _FAINT)
+    problem = one_body(root, root @ ten, upper_factor(to_pseudo_inertia(ball)), ENTROPY)
     return np.asarray(problem.phi(solve(problem).x)[0])
 
 
@@ -298,7 +302,7 @@ def _notices(payload: Payload, ten: Array, settings: Mapping[str, Any]) -> list[
     noisy = {
         joint: now / before
         for joint, now, before, torque in sizes
-        if now > _NOISY * before and now**2 - before**2 > (_MATTERS * torque) ** 2
+        if now > MAX_NOISE * before and now**2 - before**2 > (LARGE * torque) ** 2
     }
     if noisy:
         shown = ", ".join(f"{joint!r} ({times:.2g} times)" for joint, times in noisy.items())
@@ -307,10 +311,10 @@ def _notices(payload: Payload, ten: Array, settings: Mapping[str, Any]) -> list[
         )
     mass, deviation = float(ten[9]), std["mass"]
     known = {"mass": mass, "std": deviation}
-    if mass < _FIRM * deviation:
+    if mass < -NEGATIVE_STDS * deviation:
         text = f"the run carries less than the baseline: a load of {mass:.4g} ± {deviation:.2g} kg"
         return [NEGATIVE(text, **known), *notices]
-    if mass < _SEEN * deviation:
+    if mass < MIN_STANDARD_ERRORS * deviation:
         text = f"the mass is compatible with zero: data alone say {mass:.3g} ± {deviation:.2g} kg"
         if abs(payload.mass - mass) > 0.01 * mass:
             text += f"; the nearest physically consistent body has {payload.mass:.3g} kg"
@@ -322,17 +326,17 @@ def _notices(payload: Payload, ten: Array, settings: Mapping[str, Any]) -> list[
             "most)"
         )
         notices.append(BELOW_RESIDUAL(text, share=share))
-    if deviation > _SHARP * mass:
+    if deviation > MAX_MASS_STD * mass:
         notices.append(
             LOOSE_MASS(f"the mass is known to {100 * deviation / mass:.2g} % only", **known)
         )
-    loose = [axis for axis, value in zip("xyz", std["com"]) if value > _CENTRE]
+    loose = [axis for axis, value in zip("xyz", std["com"]) if value > MAX_CENTRE_STD]
     if loose:
         worst = float(np.max(std["com"]))
         text = f"the centre of mass along {', '.join(loose)} is known to {100 * worst:.2g} cm only"
         notices.append(LOOSE_CENTRE(text, axes=loose, std=worst))
     spread = float(np.sqrt(np.mean(np.square(np.diag(std["inertia"])))))
-    if spread > _ROUGH * float(np.mean(np.diag(payload.inertia))):
+    if spread > MAX_INERTIA_STD * float(np.mean(np.diag(payload.inertia))):
         text = (
             f"the motion does not show the inertia of the load (standard deviation {spread:.2g} "
             "kg m²)"

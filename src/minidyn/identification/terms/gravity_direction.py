@@ -62,7 +62,8 @@ GRAVITY = warning(
     "Check how the robot is mounted. Where the direction is right, say it with the robot file: "
     "--gravity {gravity} in the shell, md.load(..., gravity=[{gravity}]) in Python, gravity = "
     "[{gravity}] in a TOML file; --mount {mount} says the same where the base is not turned yet. "
-    'Where the file is right: forbid_terms="gravity_direction" (--forbid-term gravity_direction).',
+    "Where the file is right: minidyn identify --forbid-term gravity_direction, in Python "
+    'forbid_terms="gravity_direction".',
 )
 
 _DIRECTIONS = np.array([way for way in product((-1.0, 0.0, 1.0), repeat=3) if any(way)])
