@@ -34,6 +34,10 @@ MIN_STDS = 5.0
 """Of blocks of time: fewer standard deviations are not reported; of joints, half of it."""
 MIN_SHARE = 0.05
 """Of the residual's power that a delay explains: what explains less does not matter."""
+REVERSAL_SPEED = 0.05
+"""Of a joint's speed: over it friction that the model lacks reverses."""
+BEND_SPEED = 0.5
+"""Of a joint's speed: over it that friction bends."""
 BUILD_UP = 0.02
 """Rad or m: travel after a reversal in which friction builds up."""
 BUILD_UP_SHARE = 0.1
@@ -121,8 +125,8 @@ def _friction_lacking(robot: Robot, q: Array, dq: Array, ddq: Array) -> Array:
     """
     own = list(robot.independent)
     speed = dq / np.maximum(np.sqrt(np.mean(dq**2, axis=0)), 1e-300)
-    sign = np.tanh(20.0 * speed)
-    shapes = [np.tanh(2.0 * speed), speed * np.abs(speed)]
+    sign = np.tanh(speed / REVERSAL_SPEED)
+    shapes = [np.tanh(speed / BEND_SPEED), speed * np.abs(speed)]
     if not robot.formulas and not np.isnan(robot.parameters).any():
         for k in (1.0, 0.0):
             loads = loads_of_motion(robot, q, k * dq, k * ddq, robot.parameters)
@@ -141,7 +145,8 @@ def _slides(robot: Robot, recording: Recording) -> NDArray[np.bool_]:
 
     Near a reversal friction takes some travel to be what it was, and a low-pass spreads it.
     """
-    drives, cutoff = range(len(robot.joints)), float(recording.info.get("cutoff") or np.inf)
+    drives, cutoff = range(len(robot.joints)), recording.info.get("cutoff")
+    spread = SPREAD / cutoff if isinstance(cutoff, float) and cutoff > 0 else 0.0
     near = np.zeros((len(recording), len(drives)), dtype=bool)
     for begin, end in pairwise([*recording.starts, len(recording)]):
         t = np.asarray(recording.t[begin:end])
@@ -151,7 +156,7 @@ def _slides(robot: Robot, recording: Recording) -> NDArray[np.bool_]:
             place = np.searchsorted(turns, np.arange(len(path)), side="right")
             for turn in np.append(0, turns)[place], np.append(turns, len(path) - 1)[place]:
                 near[begin:end, drive] |= np.abs(path - path[turn]) < travel
-                near[begin:end, drive] |= np.abs(t - t[turn]) < SPREAD / cutoff
+                near[begin:end, drive] |= np.abs(t - t[turn]) < spread
     acting = [[k for k in drives if joint in drive_ratios(robot, k)] for joint in robot.independent]
     return np.stack([~near[:, own].any(axis=1) for own in acting], axis=1)
 
