@@ -22,11 +22,6 @@ from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.drives import drive_paths, drive_ratios
 from minidyn.dynamics.functions import loads_of_motion
 from minidyn.dynamics.record import STATES
-from minidyn.identification.estimators.block_covariance import (
-    block_covariance,
-    block_length,
-    block_sums,
-)
 from minidyn.identification.estimators.method import Solution
 from minidyn.identification.rows.base_rows import base_functions, signals_of, steady_regressor
 from minidyn.model.robot import Robot
@@ -35,18 +30,22 @@ from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.prepare.late import moved_torques
 from minidyn.recording.recording import Recording
 
-MAX_SAMPLES = 4000  # size: that show a delay; a longer recording is thinned
-MIN_SAMPLES = 4  # for each unknown: fewer do not show a delay
-MIN_STD_OVER_TIME = 5.0  # standard deviations, of blocks of time, beyond which it is reported
-MIN_STD_OVER_JOINTS = 2.5  # the same, of joints
-MIN_SHARE = 0.05  # of the residual's power that goes away: less is not reported
-MAX_ROUNDS = 4  # size: in which a delay is found, each to first order
-REVERSAL_SPEED = 0.05  # of a joint's speed, over which friction that the model lacks reverses
-BEND_SPEED = 0.5  # the same, over which it bends
-REVERSAL_TRAVEL = 0.02  # rad or m, in which friction is as before its last reversal
-REVERSAL_RANGE = 0.1  # the same as a part of a drive's range
-FILTER_SPREAD = 0.6  # over its cut-off: the time by which a low-pass spreads a reversal
-ROUNDING = 1e-14  # rounding: of the largest square of singular values: smaller ones are rounding
+MIN_STDS = 5.0
+"""Of blocks of time: fewer standard deviations are not reported; of joints, half of it."""
+MIN_SHARE = 0.05
+"""Of the residual's power that a delay explains: what explains less does not matter."""
+REVERSAL_SPEED = 0.05
+"""Of a joint's speed: over it friction that the model lacks reverses."""
+BEND_SPEED = 0.5
+"""Of a joint's speed: over it that friction bends."""
+BUILD_UP = 0.02
+"""Rad or m: travel after a reversal in which friction builds up."""
+BUILD_UP_SHARE = 0.1
+"""Of a drive's range: the same of short motions."""
+SPREAD = 0.6
+"""Over the cut-off: the time by which a low-pass spreads a reversal."""
+MAX_SAMPLES = 4000  # size: samples that show a delay; a longer recording is thinned
+BLOCKS = 10  # size: of time
 
 DELAY = warning(
     "identify.torque_delay",
@@ -62,20 +61,16 @@ class Delay(NamedTuple):
     delay: float
     std: float
     share: float  # of the residual's power that it explains
-    is_sure: bool  # blocks of time and joints agree
 
 
-def torque_delay(
-    robot: Robot, base: BaseMap, recording: Recording, beta: Array, sigma: Array
-) -> Delay:
-    """Return how late torques are.
+def torque_delay(robot: Robot, base: BaseMap, recording: Recording, found: Solution) -> Delay:
+    """Return how late torques are, to first order.
 
-    To first order tau(t - delay) = tau - delay dtau/dt: the slope of the model's torque is one more
-    column beside those of the base parameters beta (b,), which the slope is computed from; sigma
-    (n,) is the noise of each joint. Friction that the model lacks has columns here, too. What is
-    near reversals is not asked. Noise of accelerations is large in the slope of the model's torque
-    and would make delays look smaller: the slope of the measured torque, whose noise is another, is
-    its instrument. The standard deviation holds how much blocks of time differ, and joints.
+    tau(t - delay) = tau - delay dtau/dt: the slope of the model's torque is one more column beside
+    those of the base parameters and of friction that the model lacks. Noise of accelerations is
+    large in that slope and would make delays look smaller: the slope of the measured torque, whose
+    noise is another, is its instrument. The standard deviation is what blocks of time show by their
+    differences, or half of what joints show, of which there are few.
     """
     q, dq, ddq, tau = signals_of(recording, "q", "dq", "ddq", "tau")
     slopes, rows = np.zeros((2, *q.shape)), slice(None, None, max(1, len(recording) // MAX_SAMPLES))
@@ -83,117 +78,87 @@ def torque_delay(
     Y = steady_regressor(robot, base, *motion, None if states is None else states[rows])
     moved = (q, dq, ddq) if states is None else (q, dq, ddq, states)
     # the whole regressor of a long recording would be gigabytes
-    predicted = Y @ beta if rows.step == 1 else base_functions(robot, base).torque(moved, beta)
+    predicted = (
+        Y @ found.beta if rows.step == 1 else base_functions(robot, base).torque(moved, found.beta)
+    )
     for begin, end in pairwise([*recording.starts, len(recording)]):
         if end - begin > 2:
             both = np.stack([predicted[begin:end], tau[begin:end]])
             slopes[:, begin:end] = np.gradient(both, recording.t[begin:end], axis=1)
-    rubs, sliding = _friction_lacking(robot, *motion), ~_near_reversals(robot, recording)[rows]
-    columns = np.concatenate([Y, rubs], axis=2)
-    W = (columns / sigma[:, None] * sliding[..., None]).reshape(-1, columns.shape[-1])
+    columns = np.concatenate([Y, _friction_lacking(robot, *motion)], axis=2)
+    weights = _slides(robot, recording)[rows] / found.sigma
+    W = (columns * weights[..., None]).reshape(-1, columns.shape[-1])
     parts = (tau - predicted)[rows], -slopes[0][rows], -slopes[1][rows]
-    left, slope, other = _left_of(
-        W, np.stack([(part / sigma * sliding).ravel() for part in parts], axis=1)
-    ).T
-    strength, count = float(other @ slope), int(np.sum(sliding))
-    if not strength > 0 or count < MIN_SAMPLES * (W.shape[1] + 1):
-        return Delay(0.0, np.inf, 0.0, False)
-    pull = other / strength  # of each row on the delay
-    delay = float(pull @ left)
-    residual = (left - delay * slope).reshape(
-        -1, robot.n
-    )  # neither delay nor lacking friction is noise
-    length, _ = block_length(residual, np.asarray(recording.t)[rows], len(residual))
-    scores = pull.reshape(-1, robot.n) * residual
-    sums = block_sums([(scores.sum(axis=1, keepdims=True), False)], length)
-    white = np.array([[float(pull @ pull) * float(np.sum(residual**2)) / count]])
-    variance, _ = block_covariance(np.eye(1), sums, white, count - W.shape[1])
-    # a bus or a filter makes all joints late alike: joints that disagree show that something else
-    # stands behind it
-    apart = float(np.sqrt(robot.n / max(1, robot.n - 1) * np.sum(scores.sum(axis=0) ** 2)))
-    over_time = float(np.sqrt(variance[0, 0]))
-    is_sure = abs(delay) > max(MIN_STD_OVER_TIME * over_time, MIN_STD_OVER_JOINTS * apart)
+    values = np.stack([(part * weights).ravel() for part in parts], axis=1)
+    residual, slope, instrument = _left_of(W, values).T
+    strength = float(instrument @ slope)
+    if not strength > 0 or np.count_nonzero(weights) <= W.shape[1]:
+        return Delay(0.0, np.inf, 0.0)
+    delay = float(instrument @ residual) / strength
+    residual -= delay * slope
+    scores = (instrument / strength * residual).reshape(-1, robot.n)
+    blocks = np.add.reduceat(scores, range(0, len(scores), -(-len(scores) // BLOCKS)), axis=0)
+    std = max(_std_of_sum(blocks.sum(axis=1)), _std_of_sum(scores.sum(axis=0)) / 2)
     power = delay**2 * strength  # of both slopes, whose noise has nothing in common
-    explained = power / max(power + float(np.sum(residual**2)), 1e-300)
-    return Delay(delay, max(over_time, apart), min(explained, 1.0), is_sure)
+    return Delay(delay, std, power / max(power + float(residual @ residual), 1e-300))
+
+
+def _std_of_sum(parts: Array) -> float:
+    """Return the standard deviation of a sum of parts that vary about zero."""
+    count = len(parts)
+    return float(np.sqrt(count / max(1, count - 1) * np.sum(parts**2)))
 
 
 def _left_of(W: Array, values: Array) -> Array:
     """Return what columns W (rows, c) leave of values (rows, k) by least squares."""
-    products = W.T @ W
-    scale = np.where((sizes := np.sqrt(np.diag(products))) > 0, sizes, 1.0)
-    squares, vectors = np.linalg.eigh(products / np.outer(scale, scale))
-    known = squares > ROUNDING * squares[-1]
-    vectors = (vectors / scale[:, None])[:, known] / np.sqrt(squares[known])
-    return np.asarray(values - W @ (vectors @ (vectors.T @ (W.T @ values))))
+    W = W / np.maximum(np.linalg.norm(W, axis=0), 1e-300)
+    return np.asarray(
+        values - W @ (np.linalg.pinv(W.T @ W, 1e-14, hermitian=True) @ (W.T @ values))
+    )
 
 
 def _friction_lacking(robot: Robot, q: Array, dq: Array, ddq: Array) -> Array:
     """Return columns (N, n, k) of friction that the model may lack.
 
-    Smooth functions of a joint's speed, and its load. Where it has no friction terms, viscous and
-    Coulomb friction and offset are among them.
+    Of each joint its loads in motion and at rest, and what bends over its speed. Where it has no
+    friction terms, viscous and Coulomb friction and offset are among them.
     """
-    loads = np.zeros((2, *q.shape))  # in motion, and at rest
+    own = list(robot.independent)
+    speed = dq / np.maximum(np.sqrt(np.mean(dq**2, axis=0)), 1e-300)
+    sign = np.tanh(speed / REVERSAL_SPEED)
+    shapes = [np.tanh(speed / BEND_SPEED), speed * np.abs(speed)]
     if not robot.formulas and not np.isnan(robot.parameters).any():
-        own, phi = list(robot.independent), robot.parameters
-        loads = np.abs(
-            [loads_of_motion(robot, q, k * dq, k * ddq, phi)[:, own] for k in (1.0, 0.0)]
-        )
-    found = []
-    for place, joint in enumerate(robot.independent):
-        speed = dq[:, place]
-        over = speed / max(float(np.sqrt(np.mean(speed**2))), 1e-300)
-        sign = np.tanh(over / REVERSAL_SPEED)
-        rubs = [np.tanh(over / BEND_SPEED), over * np.abs(over), *(loads[..., place] * sign)]
-        rubs += [] if robot.joints[joint].drive.friction else [speed, sign, np.ones(len(dq))]
-        for column in rubs:
-            found.append(np.zeros(dq.shape))
-            found[-1][:, place] = column
-    return np.stack(found, axis=-1)
+        for k in (1.0, 0.0):
+            loads = loads_of_motion(robot, q, k * dq, k * ddq, robot.parameters)
+            shapes.append(np.abs(loads[:, own]) * sign)
+    plain = [dq, sign, np.ones(dq.shape)]
+    columns = []
+    for place, joint in enumerate(own):
+        for shape in shapes if robot.joints[joint].drive.friction else shapes + plain:
+            columns.append(np.zeros(dq.shape))
+            columns[-1][:, place] = shape[:, place]
+    return np.stack(columns, axis=-1)
 
 
-def _near_reversals(robot: Robot, recording: Recording) -> NDArray[np.bool_]:
-    """Return whether a drive that acts on a joint is near a reversal or a rest, sample by sample
-    (N, n).
+def _slides(robot: Robot, recording: Recording) -> NDArray[np.bool_]:
+    """Return whether all drives that act on a joint slide, sample by sample (N, n).
 
-    After it friction takes some travel to be what it was; what a low-pass spreads on one side alone
-    looks like a delay.
+    Near a reversal friction takes some travel to be what it was, and a low-pass spreads it.
     """
-    cutoff, joints = recording.info.get("cutoff"), range(len(robot.joints))
-    spread = FILTER_SPREAD / cutoff if isinstance(cutoff, int | float) and cutoff > 0 else 0.0
-    near = np.zeros((len(recording), len(joints)), dtype=bool)
+    drives, cutoff = range(len(robot.joints)), recording.info.get("cutoff")
+    spread = SPREAD / cutoff if isinstance(cutoff, float) and cutoff > 0 else 0.0
+    near = np.zeros((len(recording), len(drives)), dtype=bool)
     for begin, end in pairwise([*recording.starts, len(recording)]):
         t = np.asarray(recording.t[begin:end])
-        for joint, path in enumerate(drive_paths(robot, recording.q[begin:end], joints).T):
+        for drive, path in enumerate(drive_paths(robot, recording.q[begin:end], drives).T):
             turns = np.flatnonzero(np.diff(np.sign(np.diff(path)))) + 1
-            passed = np.searchsorted(turns, np.arange(len(path)), side="right")
-            short = min(REVERSAL_TRAVEL, REVERSAL_RANGE * float(np.ptp(path)))
-            for turn in np.append(0, turns)[passed], np.append(turns, len(path) - 1)[passed]:
-                near[begin:end, joint] |= (np.abs(path - path[turn]) < short) | (
-                    np.abs(t - t[turn]) < spread
-                )
-    acting = [
-        [own for own in joints if joint in drive_ratios(robot, own)] for joint in robot.independent
-    ]
-    return np.stack([near[:, own].any(axis=1) for own in acting], axis=1)
-
-
-def whole_delay(
-    robot: Robot, base: BaseMap, recording: Recording, found: Solution, first: float
-) -> tuple[float, float]:
-    """Return a delay and its standard deviation, s.
-
-    `torque_delay` finds it to first order, and then what is left.
-    """
-    delay, std = first, 0.0
-    for _ in range(MAX_ROUNDS):
-        moved = moved_torques(recording, delay)
-        rest, std, *_ = torque_delay(robot, base, moved, found.beta, found.sigma)
-        delay += rest
-        if not abs(rest) > std:
-            break
-    return delay, std
+            travel = min(BUILD_UP, BUILD_UP_SHARE * float(np.ptp(path)))
+            place = np.searchsorted(turns, np.arange(len(path)), side="right")
+            for turn in np.append(0, turns)[place], np.append(turns, len(path) - 1)[place]:
+                near[begin:end, drive] |= np.abs(path - path[turn]) < travel
+                near[begin:end, drive] |= np.abs(t - t[turn]) < spread
+    acting = [[k for k in drives if joint in drive_ratios(robot, k)] for joint in robot.independent]
+    return np.stack([~near[:, own].any(axis=1) for own in acting], axis=1)
 
 
 def delay_notices(
@@ -203,10 +168,10 @@ def delay_notices(
     has_signals = {"dq", "ddq", "tau"} <= set(recording.signals) and len(recording) >= 50
     if not (has_signals and isinstance(recording, Recording)) or robot.implicit_loops:
         return []
-    delay, std, share, is_sure = torque_delay(robot, base, recording, found.beta, found.sigma)
-    if not (is_sure and share > MIN_SHARE):
+    delay, std, share = torque_delay(robot, base, recording, found)
+    if not (abs(delay) > MIN_STDS * std and share > MIN_SHARE):
         return []
-    delay, std = whole_delay(robot, base, recording, found, delay)
+    delay += torque_delay(robot, base, moved_torques(recording, delay), found).delay
     word = "late" if delay > 0 else "early"
     text = (
         f"torques seem {1e3 * abs(delay):.2g} ms {word} against positions (± {1e3 * std:.1g} ms; "

@@ -26,6 +26,8 @@ MAX_CUTOFF_SHARE = 0.35
 """Of the sample rate: above it the stencils of derivatives are not exact."""
 MIN_BANDS = 4.0
 """Cut-off over the core of the motion: below it the low-pass bends the motion."""
+ADVISED_BANDS = 6.0
+"""The same where a cut-off is advised: nothing of the motion is bent (1e-6)."""
 FAST_MOTION = info(
     "prepare.fast_motion",
     "The motion is fast for the low-pass, which bends it.",
@@ -64,8 +66,8 @@ def settled(
     )
     data = {"cutoff": float(cutoff), "given": given, "order": wish.order, "motion": band.motion}
     notices.append(CUTOFF(text, **data))
-    advised = min(MIN_BANDS * band.core, MAX_CUTOFF_SHARE * slowest)
-    if not wish.cutoff and advised > cutoff:
+    advised = min(ADVISED_BANDS * band.core, MAX_CUTOFF_SHARE * slowest)
+    if not wish.cutoff and MIN_BANDS * band.core > cutoff and advised > cutoff:
         text = f"the joints move up to {band.core:.2g} Hz, the low-pass has {cutoff:.3g} Hz"
         notices.append(FAST_MOTION(text, cutoff=advised, motion=band.core))
     return replace(settings, cutoff=cutoff), band

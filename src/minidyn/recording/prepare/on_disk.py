@@ -27,9 +27,11 @@ from minidyn.recording.prepare.cutoff import settled
 from minidyn.recording.prepare.preparation import Processing
 from minidyn.recording.prepare.process import facts, process, recording_of
 from minidyn.recording.prepare.segments import SHORTEST, Segment, even_stretches
+from minidyn.recording.prepare.spectra import MIN_MOTION
 from minidyn.recording.prepare.times import (
     BURSTS,
     COUNTED,
+    HEAD,
     HELD_OUT,
     KEPT,
     RESAMPLED,
@@ -40,15 +42,11 @@ from minidyn.recording.recording import SIGNALS, Recording
 from minidyn.recording.sketch import Tap
 
 _UNEVEN = (RESAMPLED.code, COUNTED.code, HELD_OUT.code, BURSTS.code)
-_LOOKS = 4  # stretches of a long run that show rate and bands: its beginning may be a standstill
-_RUNS = 32  # runs that show the bands: more are alike
-_MANY = 8  # runs, of which a stretch each shows them; all look for motion where those stand still
-_HEAD = 2048  # samples of a run that show its rate
-_LONG = 1 << 18  # samples of a recording of which some show whether it moves
-_MOVES = 0.05  # of the largest reach: a stretch that moves less stands still
-_THREADS = min(
-    2, os.cpu_count() or 1
-)  # windows filtered side by side: filters run without the interpreter's lock
+_LOOKS = 4  # size: stretches of a long run that show rate and bands, which may begin at rest
+_RUNS = 32  # size: runs that show the bands; more are alike
+_MANY = 8  # size: runs of which one stretch each shows them, if it moves
+_LONG = 1 << 18  # size: samples of a recording of which some show whether it moves
+_THREADS = min(2, os.cpu_count() or 1)  # size: windows side by side; filters release the lock
 
 
 def prepare_on_disk(
@@ -127,10 +125,10 @@ def _torque_noise(heads: Sequence[Segment], settings: Processing) -> tuple[float
 
 def _rates(recording: LazyRecording, wish: Processing, notices: list[Notice]) -> list[float]:
     """Return the rate of each run as its beginning shows it; 0 where it is too short."""
-    parts = tuple((run, begin, min(end, begin + _HEAD)) for run, begin, end in recording.parts)
+    parts = tuple((run, begin, min(end, begin + HEAD)) for run, begin, end in recording.parts)
     heads = replace(recording, parts=parts)
     rates = []
-    for chunk in heads.each(partial(_rates_of, wish), size=_MANY * _HEAD):
+    for chunk in heads.each(partial(_rates_of, wish), size=_MANY * HEAD):
         for rate, told in chunk:
             rates.append(rate)
             notices += told
@@ -235,7 +233,7 @@ def _moving(parts: Sequence[Segment]) -> list[Segment]:
     return [
         part
         for part, share in zip(parts, (reach / whole).max(axis=1))
-        if share > _MOVES or not reach.any()
+        if share > MIN_MOTION or not reach.any()
     ]
 
 
@@ -393,9 +391,9 @@ def mostly_held(recording: LazyRecording, reach: Array, fewest: int) -> bool:
     """
     if len(recording) <= _LONG:
         return True
-    some = _unseen(recording).spread(_LOOKS, _HEAD, quick=True)
-    counts = some.each(partial(_held_samples, reach, fewest), size=_HEAD)
-    return 2 * sum(counts) > _LOOKS * _HEAD
+    some = _unseen(recording).spread(_LOOKS, HEAD, quick=True)
+    counts = some.each(partial(_held_samples, reach, fewest), size=HEAD)
+    return 2 * sum(counts) > _LOOKS * HEAD
 
 
 def _held_samples(
@@ -406,7 +404,7 @@ def _held_samples(
     Positions stay within the reach until they jump.
     """
     count = 0
-    for tile in chunk.tiles(_HEAD):
+    for tile in chunk.tiles(HEAD):
         jumps = np.any(np.abs(np.diff(tile.q, axis=0)) > reach, axis=1)
         begins = np.concatenate([[0], 1 + np.flatnonzero(jumps)])
         spans = np.maximum.reduceat(tile.q, begins) - np.minimum.reduceat(tile.q, begins)

@@ -133,7 +133,7 @@ class Processing:
         return max(8, math.ceil(rate / self.cutoff - _ROUNDING))
 
 
-_ROUNDING = 1e-6  # a rate computed from times misses a whole number by less
+_ROUNDING = 1e-6  # rounding: a rate computed from times misses a whole number by less
 
 
 def require_flag(name: str, value: object) -> None:

@@ -35,7 +35,7 @@ COPIES = info(
 
 MAX_HOLE = 5  # samples: a longer hole cuts the run
 SHORTEST = 20
-"""Samples: a shorter stretch is left out."""
+"""Size: samples; a shorter stretch is left out."""
 
 
 @dataclass(frozen=True)

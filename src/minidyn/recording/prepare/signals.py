@@ -8,10 +8,12 @@ from numpy.typing import NDArray
 from minidyn.arrays import Array
 from minidyn.recording.prepare.lowpass import butterworth
 
-_FIRST = np.array([1 / 280, -4 / 105, 1 / 5, -4 / 5, 0.0, 4 / 5, -1 / 5, 4 / 105, -1 / 280])
-_SECOND = np.array([-1 / 560, 8 / 315, -1 / 5, 8 / 5, -205 / 72, 8 / 5, -1 / 5, 8 / 315, -1 / 560])
-_CHUNK = 2048  # samples
-_GRID = 4096  # frequencies at which a response is summed
+_STENCILS = np.array(
+    [[0, 4 / 5, -1 / 5, 4 / 105, -1 / 280], [-205 / 72, 8 / 5, -1 / 5, 8 / 315, -1 / 560]]
+)
+"""Formula: weights of the middle and of the samples after it, first and second derivative."""
+CACHED = 2048
+"""Size: samples that stay in the cache."""
 
 
 def derivatives(
@@ -31,14 +33,14 @@ def derivatives(
         ends = np.concatenate([before, values, after])
     wanted = range(len(values))[rows]
     first, second = (np.empty((len(wanted), *values.shape[1:])) for _ in range(2))
-    for low in range(0, len(wanted), _CHUNK):  # a chunk's sums stay in the cache
-        part = wanted[low : low + _CHUNK]
+    for low in range(0, len(wanted), CACHED):  # a chunk's sums stay in the cache
+        part = wanted[low : low + CACHED]
         near = [ends[part[0] + by : part[-1] + by + 1 : part.step] for by in range(9)]
-        one, two = np.zeros_like(near[4]), _SECOND[4] * near[4]
+        one, two = np.zeros_like(near[4]), _STENCILS[1, 0] * near[4]
         for by in range(1, 5):  # the first weighs neighbours against each other, the second alike
-            one += _FIRST[4 + by] * (near[4 + by] - near[4 - by])
-            two += _SECOND[4 + by] * (near[4 + by] + near[4 - by])
-        first[low : low + _CHUNK], second[low : low + _CHUNK] = one / step, two / step**2
+            one += _STENCILS[0, by] * (near[4 + by] - near[4 - by])
+            two += _STENCILS[1, by] * (near[4 + by] + near[4 - by])
+        first[low : low + CACHED], second[low : low + CACHED] = one / step, two / step**2
     return first, second
 
 
@@ -49,16 +51,14 @@ def noise_gain(rate: float, cutoff: float, order: int) -> Array:
     and then `derivatives`. Speeds are independent of the other two, at one instant.
     """
     sections, _ = butterworth(order, float(cutoff), float(rate))
-    angle = np.pi * (np.arange(_GRID) + 0.5) / _GRID
+    angle = np.pi * (np.arange(2 * CACHED) + 0.5) / (2 * CACHED)
     powers = np.exp(-1j * np.outer([0, 1, 2], angle))
     kept = np.prod(
         np.abs((sections[:, :3] @ powers) / (sections[:, 3:] @ powers)) ** 2, axis=0
     )  # of both passes
-    steps = np.arange(-4, 5)
-    first, second = (
-        _FIRST @ np.sin(np.outer(steps, angle)) * rate,
-        _SECOND @ np.cos(np.outer(steps, angle)) * rate**2,
-    )
+    waves = np.outer(np.arange(5), angle)
+    first = 2 * _STENCILS[0] @ np.sin(waves) * rate
+    second = (2 * _STENCILS[1] @ np.cos(waves) - _STENCILS[1, 0]) * rate**2
     C = np.diag([np.mean(kept**2), np.mean((kept * first) ** 2), np.mean((kept * second) ** 2)])
     C[0, 2] = C[2, 0] = np.mean(kept**2 * second)
     return C

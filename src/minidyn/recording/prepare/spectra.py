@@ -14,10 +14,10 @@ import numpy as np
 
 from minidyn.arrays import Array
 
-_SHARE = 0.999  # the band holds this share of the power of the speeds
-_CORE_SHARE = 0.99  # the same of its core: a little noise or vibration does not widen that
+BAND_SHARES = (0.999, 0.99)
+"""Of the power of the speeds: what the band holds, and its core, which vibration does not widen."""
 MIN_MOTION = 0.05  # of the largest speed: slower joints do not count
-_SHORT = 0.25  # of the longest run: shorter ones do not count
+SHORT = 0.25  # of the longest run: shorter ones show their ends and do not count
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def position_bands(runs: Sequence[Array], rates: Sequence[float]) -> Band:
     bands, floors = np.zeros(2), []
     longest = max(len(q) / rate for q, rate in zip(runs, rates))
     for q, rate in zip(runs, rates):
-        if len(q) / rate < _SHORT * longest:
+        if len(q) / rate < SHORT * longest:
             continue  # a short piece shows its ends
         size = _stretch(len(q), 8 * rate)
         f, power = power_spectrum(q, rate, size)
@@ -76,7 +76,7 @@ def position_bands(runs: Sequence[Array], rates: Sequence[float]) -> Band:
             inside = slice(0, ends)
             share = np.cumsum(f[inside] ** 2 * np.maximum(power[inside, joint] - floor[joint], 0))
             if share[-1] > 0:
-                parts = np.array([_SHARE, _CORE_SHARE]) * share[-1]
+                parts = np.array(BAND_SHARES) * share[-1]
                 bands = np.maximum(bands, f[np.searchsorted(share, parts)])
     motion, core = bands.tolist()
     return Band(motion, core, np.max(floors, axis=0))

@@ -19,7 +19,7 @@ from minidyn.notices import Notice, info
 from minidyn.recording.prepare.preparation import Processing
 from minidyn.recording.prepare.process import process
 from minidyn.recording.prepare.segments import Segment
-from minidyn.recording.prepare.spectra import MIN_MOTION, acceleration_noise
+from minidyn.recording.prepare.spectra import MIN_MOTION, SHORT, acceleration_noise
 
 MAX_NOISE = 0.05
 """Of the accelerations, median of joints: what makes them noisier is not used as it is."""
@@ -70,7 +70,7 @@ def noise_of(parts: Sequence[Segment], cutoff: float, differentiate: bool | None
         if differentiate or part.dq is None
         else acceleration_noise(part.dq, part.rate, cutoff, 1)
         for part in parts
-        if 4 * len(part.q) >= longest
+        if len(part.q) >= SHORT * longest
     ]
     every = np.concatenate(noise)
     return float(np.median(every)) if len(every) else 0.0

@@ -37,14 +37,14 @@ from minidyn.arrays import Array, given_away
 from minidyn.errors import DescriptionError
 from minidyn.files import made_folder, write_atomically
 from minidyn.recording.lazy import CHUNK, LazyRecording, RunOnDisk
+from minidyn.recording.prepare.signals import CACHED
 from minidyn.recording.prepare.times import GAP
 from minidyn.recording.read.left_on_disk import hash_of
 from minidyn.recording.read.places import scratch_folder
 from minidyn.recording.recording import SIGNALS, Recording
 from minidyn.recording.sketch import Sketch, collected, collecting, sketch_of
 
-_WRITE = 1 << 15  # samples asked for at once
-_READ = 1 << 11  # rows read at once: they stay in the cache until they are taken apart
+_WRITE = 1 << 15  # size: samples asked for at once
 _ABOUT = ".json"  # ending of what is to be known of a chunk
 
 
@@ -80,11 +80,11 @@ class SpooledRun:
         for low in range(begin, end, samples):
             count = min(samples, end - low)
             t, signals = np.empty(count), [np.empty((count, width)) for _ in SIGNALS]
-            for row in range(0, count, _READ):
-                table = self.store.rows(self.first + low + row, min(_READ, count - row))
-                t[row : row + _READ] = table[:, 0]
+            for row in range(0, count, CACHED):
+                table = self.store.rows(self.first + low + row, min(CACHED, count - row))
+                t[row : row + CACHED] = table[:, 0]
                 for number, values in enumerate(signals):
-                    values[row : row + _READ] = table[
+                    values[row : row + CACHED] = table[
                         :, 1 + number * width : 1 + (number + 1) * width
                     ]
             q, dq, ddq, tau = map(given_away, signals)

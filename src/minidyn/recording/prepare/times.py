@@ -78,22 +78,19 @@ TIMES = ("auto", "stamps", "even")
 """How times may be taken: decided from the data, as stamped, or evenly spaced."""
 
 GAP = 2.5  # steps: a longer one is a gap
-_BURSTS, _LATE = (
-    10,
-    0.25,
-)  # so many gaps at least, and of the time they take: a few pauses are no bursts
-_BURST = 20  # samples of a burst on average, below which samples are even if the user says so
-_NEAR = 8  # neighbours on either side over which a speed is taken
-_SURE = 0.2  # standard deviation of `a` above which it says nothing
-_HARMLESS = 1e-3  # jitter, of a step
-_WILD = 0.5  # jitter, of a step, beyond which samples that say nothing are not taken as even
-# smallest steps that a joint should have moved: a position that repeats then was not measured anew
-_QUANTA = 4.0
-_MOSTLY = 0.3  # share of the moving samples that repeat: the log is faster than the measurement
-_SOME = 0.01  # ... that repeat: the clocks differ
-_CLEAR = 6.0  # times what positions are off by: so far they move within a tick that is counted
-_BETTER = 0.7  # what is left of the positions' steps, where counting ticks is right
-HEAD = 1 << 12  # samples that show the rate
+HEAD = 1 << 12  # size: samples that show the rate
+MIN_BURSTS = 10  # gaps: a few pauses are no bursts
+MIN_GAP_SHARE = 0.25  # of the time that the gaps of bursts take
+MAX_BURST = 20  # samples, on average, of what is taken as even because the user says so
+NEIGHBOURS = 8  # size: samples on either side over which a speed is taken
+MAX_STD = 0.2  # of `a`: a larger standard deviation says nothing
+MAX_HARMLESS_JITTER = 1e-3  # of a step
+MAX_EVEN_JITTER = 0.5  # of a step: more is not taken as even where positions say nothing
+MIN_QUANTA = 4.0  # smallest steps that a joint should have moved where a repeat is no measurement
+MIN_REPEATS = 0.3  # of the moving samples: the log is faster than the measurement
+MIN_SOME_REPEATS = 0.01  # of the samples: logger and measurement have clocks of their own
+MIN_TICK_MOTION = 6.0  # over the noise of positions: so far they move within a tick that is counted
+MAX_LEFT = 0.7  # of the positions' steps, where counting ticks is right
 
 
 @dataclass(frozen=True)
@@ -144,13 +141,13 @@ def _decided(run: Recording, time: str, notices: list[Notice]) -> tuple[Recordin
 
     It is even.
     """
-    if len(run) < 4 * _NEAR:
+    if len(run) < 4 * NEIGHBOURS:
         return run, None
     if time == "even":
         return run, None
     run = _measured_anew(run, notices)
     if time == "stamps":
-        if _jitter(run.t) <= _HARMLESS:
+        if _jitter(run.t) <= MAX_HARMLESS_JITTER:
             return run, None
         rate = 1 / float(np.median(np.diff(run.t)))
         notices.append(RESAMPLED(f"resampled to {rate:.6g} samples a second, as asked", rate=rate))
@@ -159,8 +156,8 @@ def _decided(run: Recording, time: str, notices: list[Notice]) -> tuple[Recordin
     again = _repeats(steps)
     step, jitter = float(np.median(steps.stamped)), _jitter(run.t)
     moving = int(np.count_nonzero(steps.speed.any(axis=1)))
-    stale = int(again.sum()) > _SOME * max(moving, 1)
-    if jitter <= _HARMLESS and not stale:
+    stale = int(again.sum()) > MIN_SOME_REPEATS * max(moving, 1)
+    if jitter <= MAX_HARMLESS_JITTER and not stale:
         return run, None
     share, spread = _believed(steps)
     if stale:
@@ -174,15 +171,15 @@ def _decided(run: Recording, time: str, notices: list[Notice]) -> tuple[Recordin
             notices.append(COUNTED(text, repeated=int(again.sum()), missed=missed, of=len(run)))
             return made, 1 / tick
     data = {"share": jitter, "rate": 1 / step, "believed": share, "uncertainty": spread}
-    unclear = spread > _SURE
-    if share > 0.5 if not unclear else jitter > _WILD:
+    unclear = spread > MAX_STD
+    if share > 0.5 if not unclear else jitter > MAX_EVEN_JITTER:
         text = (
             f"time steps vary by {100 * jitter:.2g} %, as positions do: resampled to "
             f"{1 / step:.6g} a second"
         )
         notices.append(RESAMPLED(text, **data))
         return run, 1 / step
-    if jitter > _HARMLESS:
+    if jitter > MAX_HARMLESS_JITTER:
         said = "it makes no difference" if unclear else "positions say that samples are even"
         text = f"time steps vary by {100 * jitter:.2g} %; {said}: taken as even"
         notices.append(TAKEN_AS_EVEN(text, **data))
@@ -220,18 +217,18 @@ def _bursts(run: Recording, time: str) -> tuple[NDArray[np.intp], NDArray[np.boo
     None: there are no bursts.
     """
     steps = np.diff(run.t)
-    if time == "stamps" or len(run) < 4 * _NEAR:
+    if time == "stamps" or len(run) < 4 * NEIGHBOURS:
         return None
     far = steps > GAP * float(np.median(steps))
     number, late = int(np.count_nonzero(far)), float(steps[far].sum())
-    if number < _BURSTS or late < _LATE * float(steps[steps > 0].sum()):
+    if number < MIN_BURSTS or late < MIN_GAP_SHARE * float(steps[steps > 0].sum()):
         return None
     moved = np.abs(np.nan_to_num(np.diff(run.q, axis=0)))
     share = np.mean(moved / np.maximum(moved.mean(axis=0), 1e-300), axis=1)
     within, over = float(share[~far].mean()), float(share[far].mean())
     longer = late / number / max(float(steps[~far].mean()), 1e-300)
     even = 0.5 * within < over < min(2.0, math.sqrt(longer)) * within
-    if not even and not (time == "even" and within > 0 and number * _BURST > len(steps)):
+    if not even and not (time == "even" and within > 0 and number * MAX_BURST > len(steps)):
         return None
     begins = np.concatenate([[0], np.flatnonzero(far) + 1])
     lasts, sizes = np.diff(run.t[begins]), np.diff(begins)
@@ -316,7 +313,7 @@ def _jitter(t: Array) -> float:
     return float(np.sqrt(np.mean((near - near.mean()) ** 2))) / step if step > 0 else math.inf
 
 
-def _steps(run: Recording, near: int = _NEAR) -> _Steps:
+def _steps(run: Recording, near: int = NEIGHBOURS) -> _Steps:
     moved, stamped = np.diff(run.q, axis=0), np.diff(run.t)
     good = (stamped <= GAP * float(np.median(stamped))) & np.isfinite(moved).all(axis=1)
     sums = np.cumsum(
@@ -341,7 +338,7 @@ def _repeats(steps: _Steps) -> NDArray[np.bool_]:
     """
     size = np.abs(steps.moved)
     least = np.where(size > 0, size, np.inf).min(axis=0)
-    due = np.any(np.abs(steps.speed) * steps.even[:, None] > _QUANTA * least, axis=1)
+    due = np.any(np.abs(steps.speed) * steps.even[:, None] > MIN_QUANTA * least, axis=1)
     return np.concatenate([[False], due & ~size.any(axis=1) & steps.good])
 
 
@@ -351,13 +348,13 @@ def _measured_anew(run: Recording, notices: list[Notice]) -> Recording:
     Of each value the first sample is true.
     """
     fresh = np.concatenate([[True], np.any(np.diff(run.q, axis=0) != 0, axis=1)])
-    if 1.0 - fresh.mean() < _MOSTLY:
+    if 1.0 - fresh.mean() < MIN_REPEATS:
         return run
-    again = _repeats(_steps(run, 4 * _NEAR))
+    again = _repeats(_steps(run, 4 * NEIGHBOURS))
     rows = np.arange(len(run))
     changes = rows[fresh]
     lengths = np.diff(changes)[again[np.minimum(changes[:-1] + 1, len(run) - 1)]]
-    if not len(lengths) or again.sum() < _MOSTLY * (again.sum() + len(changes)):
+    if not len(lengths) or again.sum() < MIN_REPEATS * (again.sum() + len(changes)):
         return run
     hold = max(2, round(float(np.median(lengths))))
     since = rows - np.maximum.accumulate(
@@ -405,7 +402,7 @@ def _counted(run: Recording, again: NDArray[np.bool_]) -> tuple[Recording, int, 
     tick = float(np.median(steps.stamped))
     weight = 1.0 / np.maximum(_size(steps.moved - steps.speed * steps.even[:, None]), 1e-12) ** 2
     power = np.sum(weight * steps.speed**2, axis=1)
-    sure = steps.good & (power * tick**2 > _CLEAR**2)
+    sure = steps.good & (power * tick**2 > MIN_TICK_MOTION**2)
     passed = np.sum(weight * steps.speed * steps.moved, axis=1) / np.where(power > 0, power, 1.0)
     passed = np.where(sure, passed, steps.stamped)
     for _ in range(2):  # the median of jittered steps is near enough to count by
@@ -419,7 +416,7 @@ def _counted(run: Recording, again: NDArray[np.bool_]) -> tuple[Recording, int, 
         float(np.sum((weight * (steps.moved - steps.speed * length[:, None]) ** 2)[sure]))
         for length in (steps.even, steps.stamped, ticks * tick)
     )
-    if not sure.any() or counted > _BETTER**2 * min(even, stamped):
+    if not sure.any() or counted > MAX_LEFT**2 * min(even, stamped):
         return None
     t = made.t[0] + tick * np.concatenate([[0.0], np.cumsum(ticks)])
     return each_array(made, np.asarray, t=t), int(np.sum(ticks - 1)), tick

@@ -17,8 +17,8 @@ UNWRAPPED = info(
 )
 
 # rad: by so much what is left of a jump by a whole turn may differ from the steps beside it
-_JUMP = 0.5
-_ROUNDED = 1e-3  # rad: by so much a position of one turn may lie beyond it
+MAX_REST = 0.5
+_ROUNDED = 1e-3  # rounding: rad; by so much a position of one turn may lie beyond it
 
 
 def continuous(
@@ -101,7 +101,7 @@ def _jumps(steps: Array) -> Array:
     near = np.median(
         np.lib.stride_tricks.sliding_window_view(np.pad(rest, 3, mode="reflect"), 7), axis=1
     )
-    turns[np.abs(rest - near) > _JUMP + np.abs(near)] = 0.0
+    turns[np.abs(rest - near) > MAX_REST + np.abs(near)] = 0.0
     here = (turns[1:] != 0) | (turns[:-1] != 0)
     before, after = (float(np.abs(np.diff(one))[here].sum()) for one in (steps, steps - turns))
     made[moving] = turns if after <= 0.5 * before else 0.0
