@@ -393,6 +393,14 @@ def _turned_encoder(log: Log, rng: Any) -> Log:
     return replace(log, q=log.q + offset * (np.arange(log.file.n) == 3))
 
 
+def _hit(log: Log, rng: Any) -> Log:
+    """One joint is held for 0.4 s: four times its torque more."""
+    begin = rng.uniform(0.3, 0.7) * log.t[-1]
+    held = (log.t >= begin) & (log.t < begin + 0.4)
+    joint = np.arange(log.file.n) == rng.integers(log.file.n)
+    return replace(log, tau=log.tau + np.outer(held, 4.0 * joint * log.tau.std(axis=0)))
+
+
 def _of_another_robot(log: Log, rng: Any) -> Log:
     """Return the motion of a log with the torques that a PUMA 560 needs for it."""
     states = log.q, np.gradient(log.q, log.t, axis=0), log.ddq
@@ -627,6 +635,7 @@ FAULTS: dict[str, tuple[str, str, tuple[str, ...], Callable[[Log, Any], Log]]] =
         ARMS,
         _turned_encoder,
     ),
+    "signals.burst": ("four times a joint's torque more for 0.4 s", "identify", ROBOTS, _hit),
     "signals.other_cause": (
         "times twice what they are",
         "identify",

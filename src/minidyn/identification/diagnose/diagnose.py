@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
+from minidyn.identification.diagnose.bursts import fit_burst_notices
 from minidyn.identification.diagnose.delay import delay_notices
 from minidyn.identification.diagnose.encoder_offset import encoder_offset_notices
 from minidyn.identification.diagnose.excitation import excitation_notices
@@ -47,4 +48,5 @@ def diagnose(
         *file_notices(robot, data, prior, consistent),
         *joint_scale_notices(robot, base, data, solution),
         *encoder_offset_notices(robot, base, data, solution),
+        *fit_burst_notices(robot, base, data, solution),
     ]
