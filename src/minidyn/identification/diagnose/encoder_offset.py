@@ -22,6 +22,7 @@ import numpy as np
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.record import STATES
+from minidyn.identification.diagnose.thresholds import SAMPLES, STDS
 from minidyn.identification.estimators.method import Solution
 from minidyn.identification.friction.table import BLOCKS
 from minidyn.identification.rows.base_rows import base_functions, signals_of, steady_regressor
@@ -38,9 +39,7 @@ from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.recording import Recording
 
 MIN_OFFSET = math.radians(2.0)  # smaller ones are those of elasticity, cables and lengths
-MIN_STDS = 3.0  # of an offset, by how much it differs between blocks of time
 MIN_SEEN = 0.001  # of a slope's square that base parameters leave: less says nothing of an offset
-MAX_SAMPLES = 1000  # size: samples looked at
 MAX_ROUNDS = 4  # size: of an offset, each to first order
 STEP = 1e-5  # rounding: rad, of the slope of the torque
 
@@ -60,9 +59,9 @@ def encoder_offset_notices(
         return []
     if not {"dq", "ddq", "tau"} <= set(data.signals):
         return []
-    size = MAX_SAMPLES // BLOCKS
+    size = SAMPLES // BLOCKS
     log = data if isinstance(data, Recording) else data.spread(BLOCKS, size).load()
-    log = log.thinned(max(1, -(-len(log) // MAX_SAMPLES)))
+    log = log.thinned(max(1, -(-len(log) // SAMPLES)))
     if len(log) * robot.n < 4 * base.rank:
         return []
     q, dq, ddq, tau = signals_of(log, "q", "dq", "ddq", "tau")
@@ -170,7 +169,7 @@ def _stds(motion: _Motion, table: BlockProducts, joints: list[int]) -> Array:
 
 
 def _notices(robot: Robot, offsets: Array, stds: Array) -> list[Notice]:
-    sure = np.abs(offsets) > np.maximum(MIN_OFFSET, MIN_STDS * stds)
+    sure = np.abs(offsets) > np.maximum(MIN_OFFSET, STDS * stds)
     places = np.flatnonzero(sure).tolist()
     if not places:
         return []

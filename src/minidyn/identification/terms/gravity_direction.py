@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from minidyn.arrays import Array
 from minidyn.dynamics.functions import regressors_by_gravity
 from minidyn.identification.consistency.prior import default_bodies
+from minidyn.identification.diagnose.thresholds import STDS
 from minidyn.identification.friction.choose import motion_of
 from minidyn.identification.friction.table import BLOCKS
 from minidyn.identification.rows.base_rows import Samples
@@ -45,11 +46,9 @@ from minidyn.recording.recording import Recording
 MAX_SAMPLES = 1200  # size: samples looked at, gravity is slow
 MAX_COLUMNS = 600  # size: of all parts of a regressor, products of more would fill memory
 MAX_STEPS = 12  # size: of Gauss-Newton
-MAX_TURN = 0.3  # size: rad in one step
 SIGN_WIDTH = 0.05  # of a joint's typical speed: plain friction reverses over less in no log
 MIN_ANGLE = math.radians(3.0)
 """Smaller turns are those of floors, cables and encoders: real logs with right files have them."""
-MIN_STDS = 3.0  # by which a direction must differ from the file's, or from an axis of the base
 MAX_STD = math.radians(5.0)  # a direction that is known less well is no reason to turn a robot ...
 MIN_ERRORS = 5.0  # ... but for a gain of so many standard errors, more than chance in any log
 MAX_LINEAR = math.radians(20.0)  # beyond it the deviation of a direction says little
@@ -124,7 +123,7 @@ def mounted_by_motion(robot: Robot, motion: Samples, is_forced: bool = False) ->
     bodies = _bodies(plain)
     before = table.fitted(base.T @ robot.gravity / strength)
     best = table.best(before)
-    is_near = best.distance(before.direction) < MIN_STDS and best.std < MAX_STD
+    is_near = best.distance(before.direction) < STDS and best.std < MAX_STD
     is_upright = table.likeness(before, bodies) > -MIN_LIKENESS
     after = before
     if not (is_near and is_upright):
@@ -182,10 +181,10 @@ def _simplest(table: _Table, fit: _Fit, before: _Fit) -> _Fit:
     """Return the fit in the file's direction, or along an axis of the base, where that is as good
     as equal; else the fit.
     """
-    if fit.distance(before.direction) < MIN_STDS:
+    if fit.distance(before.direction) < STDS:
         return before
     axis = min((*np.eye(3), *-np.eye(3)), key=fit.distance)
-    if fit.distance(axis) < MIN_STDS:
+    if fit.distance(axis) < STDS:
         return replace(table.fitted(axis), covariance=fit.covariance)
     return fit
 
@@ -240,7 +239,7 @@ class _Fit:
         way = _across(self.direction).T @ direction
         way *= _angle(self.direction, direction) / max(float(np.linalg.norm(way)), 1e-300)
         squares, axes = np.linalg.eigh(self.covariance)
-        least = (MIN_ANGLE / MIN_STDS) ** 2
+        least = (MIN_ANGLE / STDS) ** 2
         return math.sqrt(
             float(np.sum((axes.T @ way) ** 2 / np.clip(squares, least, MAX_LINEAR**2)))
         )
@@ -362,8 +361,7 @@ class _Table:
 
     def _nearer(self, W: Array, fit: _Fit) -> _Fit | None:
         """Return the fit after one step of Gauss-Newton; None where none leaves less."""
-        size = float(np.linalg.norm(fit.turn))
-        step = fit.turn * min(1.0, MAX_TURN / max(size, 1e-300))
+        step = fit.turn / max(1.0, float(np.linalg.norm(fit.turn)))
         while float(np.linalg.norm(step)) > 1e-5:
             moved = fit.direction + _across(fit.direction) @ step
             tried = self._stepped(W, moved / np.linalg.norm(moved), fit.noise)
