@@ -72,6 +72,7 @@ def test_shares_and_times_are_those_of_the_residual() -> None:
     assert found.share == pytest.approx(share, rel=0.01)
     assert not bursts(t, np.delete(residual, 1, axis=1), (0, 1000))
     assert not bursts(t[:60], residual[:60])  # a log of half a second
+    assert not bursts(t, 0.0 * residual)
 
 
 @pytest.mark.skipif(

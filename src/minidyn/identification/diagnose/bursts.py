@@ -96,7 +96,7 @@ def _densest(t: Array, squares: Array) -> tuple[float, float, float]:
     ends = np.searchsorted(t, t + SECONDS, side="right")
     first = int(np.argmax(sums[ends] - sums[:-1]))
     inside = slice(first, int(ends[first]))
-    large = np.flatnonzero(squares[inside] > 0.05 * squares[inside].max())
+    large = np.flatnonzero(squares[inside] >= 0.05 * squares[inside].max())
     begin, end = t[inside][large[0]], t[inside][large[-1]]
     return float(sums[inside.stop] - sums[first]), float(begin), float(end)
 
