@@ -387,6 +387,20 @@ def _on_a_wall(log: Log, rng: Any) -> Log:
     return healthy(log.seed, ARMS, true=log.true.mounted(turn))
 
 
+def _turned_encoder(log: Log, rng: Any) -> Log:
+    """The encoder of the fourth joint is 5 to 12° off."""
+    offset = np.radians(rng.uniform(5.0, 12.0)) * rng.choice([-1.0, 1.0])
+    return replace(log, q=log.q + offset * (np.arange(log.file.n) == 3))
+
+
+def _hit(log: Log, rng: Any) -> Log:
+    """One joint is held for 0.4 s: four times its torque more."""
+    begin = rng.uniform(0.3, 0.7) * log.t[-1]
+    held = (log.t >= begin) & (log.t < begin + 0.4)
+    joint = np.arange(log.file.n) == rng.integers(log.file.n)
+    return replace(log, tau=log.tau + np.outer(held, 4.0 * joint * log.tau.std(axis=0)))
+
+
 def _of_another_robot(log: Log, rng: Any) -> Log:
     """Return the motion of a log with the torques that a PUMA 560 needs for it."""
     states = log.q, np.gradient(log.q, log.t, axis=0), log.ddq
@@ -615,6 +629,13 @@ FAULTS: dict[str, tuple[str, str, tuple[str, ...], Callable[[Log, Any], Log]]] =
         ("puma4", "panda", "ur10e"),
         lambda log, rng: replace(log, tau=log.tau * np.where(np.arange(log.file.n) == 1, 1.3, 1.0)),
     ),
+    "signals.encoder_offset": (
+        "the fourth encoder 5 to 12° off",
+        "identify",
+        ARMS,
+        _turned_encoder,
+    ),
+    "signals.burst": ("four times a joint's torque more for 0.4 s", "identify", ROBOTS, _hit),
     "signals.other_cause": (
         "times twice what they are",
         "identify",

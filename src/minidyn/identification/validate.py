@@ -27,6 +27,7 @@ from minidyn.display import (
 )
 from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.errors import MinidynError, UnknownParameters
+from minidyn.identification.diagnose.bursts import burst_notices
 from minidyn.identification.diagnose.residuals import Residuals, whiteness_words
 from minidyn.identification.diagnose.thresholds import MOST
 from minidyn.identification.estimate import Estimate, EstimateLike, as_estimate
@@ -349,6 +350,8 @@ def validate(
     others = filtered.overall, prior.overall, noise.overall
     overlap, same = overlap_of(Sketch.from_json(estimate.record.get(SKETCH)), data, log)
     notices += (*fitted_notices(overlap), *same, *_friction_notices(estimate, models, runs))
+    residual, torque = np.nan_to_num(measured - predicted), np.nan_to_num(measured)
+    notices += tuple(burst_notices(data.joint_names, t, torque, residual, starts))
     shown = (
         None if described is None else before,
         moved,

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
+from minidyn.identification.diagnose.bursts import fit_burst_notices
 from minidyn.identification.diagnose.delay import delay_notices
+from minidyn.identification.diagnose.encoder_offset import encoder_offset_notices
 from minidyn.identification.diagnose.excitation import excitation_notices
 from minidyn.identification.diagnose.joint_scales import joint_scale_notices
 from minidyn.identification.diagnose.robot_file import file_notices
@@ -45,4 +47,6 @@ def diagnose(
         *differing(robot, base, data, solution),
         *file_notices(robot, data, prior, consistent),
         *joint_scale_notices(robot, base, data, solution),
+        *encoder_offset_notices(robot, base, data, solution),
+        *fit_burst_notices(robot, base, data, solution),
     ]

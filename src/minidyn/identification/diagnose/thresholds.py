@@ -17,6 +17,9 @@ have ratios from 0.92 to 1.09."""
 FAR = 3.0
 """Ratio beyond which something is of another unit, or of another robot."""
 
+STDS = 3.0
+"""Standard deviations, by blocks of time, beyond which an angle is not the expected one."""
+
 LEVEL = 0.05
 """Probability below which chance is not the reason."""
 

@@ -22,8 +22,8 @@ from minidyn.identification.estimate import Estimate, EstimateLike, as_estimate
 from minidyn.identification.payload import fit
 from minidyn.identification.payload.columns import ALWAYS, raw_columns, unknowns_of
 from minidyn.identification.rows.base_rows import remembering
-from minidyn.identification.select import seen
 from minidyn.identification.score import MIN_STANDARD_ERRORS
+from minidyn.identification.select import seen
 from minidyn.model.parameters import from_body, to_pseudo_inertia
 from minidyn.notices import Notice, error, info, warning
 from minidyn.recording.lazy import LEFT_OUT

@@ -16,10 +16,9 @@ it does not, that sign is taken with which bodies of positive mass carry the mea
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from itertools import pairwise, product
+from functools import partial
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -29,8 +28,10 @@ from minidyn.arrays import Array
 from minidyn.dynamics.functions import regressors_by_gravity
 from minidyn.identification.consistency.prior import default_bodies
 from minidyn.identification.data import BLOCKS, motion_of
+from minidyn.identification.diagnose.thresholds import STDS
 from minidyn.identification.rows.base_rows import Samples
-from minidyn.identification.score import Gain, block_scores
+from minidyn.identification.rows.block_products import BlockProducts, View, solved
+from minidyn.identification.score import Gain
 from minidyn.identification.selection import FORCED, Decision
 from minidyn.identification.settings import GRAVITY_DIRECTION, Settings
 from minidyn.model.drives import PLAIN, friction_symbols
@@ -44,12 +45,9 @@ from minidyn.recording.recording import Recording
 MAX_SAMPLES = 1200  # size: samples looked at, gravity is slow
 MAX_COLUMNS = 600  # size: of all parts of a regressor, products of more would fill memory
 MAX_STEPS = 12  # size: of Gauss-Newton
-MAX_TURN = 0.3  # size: rad in one step
-RIDGE = 1e-7  # rounding: of each column's square, for parameters that no block shows
 SIGN_WIDTH = 0.05  # of a joint's typical speed: plain friction reverses over less in no log
 MIN_ANGLE = math.radians(3.0)
 """Smaller turns are those of floors, cables and encoders: real logs with right files have them."""
-MIN_STDS = 3.0  # by which a direction must differ from the file's, or from an axis of the base
 MAX_STD = math.radians(5.0)  # a direction that is known less well is no reason to turn a robot ...
 MIN_ERRORS = 5.0  # ... but for a gain of so many standard errors, more than chance in any log
 MAX_LINEAR = math.radians(20.0)  # beyond it the deviation of a direction says little
@@ -124,7 +122,7 @@ def mounted_by_motion(robot: Robot, motion: Samples, is_forced: bool = False) ->
     bodies = _bodies(plain)
     before = table.fitted(base.T @ robot.gravity / strength)
     best = table.best(before)
-    is_near = best.distance(before.direction) < MIN_STDS and best.std < MAX_STD
+    is_near = best.distance(before.direction) < STDS and best.std < MAX_STD
     is_upright = table.likeness(before, bodies) > -MIN_LIKENESS
     after = before
     if not (is_near and is_upright):
@@ -182,10 +180,10 @@ def _simplest(table: _Table, fit: _Fit, before: _Fit) -> _Fit:
     """Return the fit in the file's direction, or along an axis of the base, where that is as good
     as equal; else the fit.
     """
-    if fit.distance(before.direction) < MIN_STDS:
+    if fit.distance(before.direction) < STDS:
         return before
     axis = min((*np.eye(3), *-np.eye(3)), key=fit.distance)
-    if fit.distance(axis) < MIN_STDS:
+    if fit.distance(axis) < STDS:
         return replace(table.fitted(axis), covariance=fit.covariance)
     return fit
 
@@ -240,7 +238,7 @@ class _Fit:
         way = _across(self.direction).T @ direction
         way *= _angle(self.direction, direction) / max(float(np.linalg.norm(way)), 1e-300)
         squares, axes = np.linalg.eigh(self.covariance)
-        least = (MIN_ANGLE / MIN_STDS) ** 2
+        least = (MIN_ANGLE / STDS) ** 2
         return math.sqrt(
             float(np.sum((axes.T @ way) ** 2 / np.clip(squares, least, MAX_LINEAR**2)))
         )
@@ -248,72 +246,55 @@ class _Fit:
 
 @dataclass(frozen=True)
 class _Table:
-    """Products of columns, for each joint and block of time.
-
-    Columns: standard parameters without gravity (p), first moments and masses of all links with one
-    m/s² along each axis (3 · m), torque.
+    """Products of columns: standard parameters without gravity (p), first moments and masses of all
+    links (m) with one m/s² along each axis, torque.
     """
 
     strength: float  # of gravity, m/s²
     size: int  # p
     places: NDArray[np.intp]  # of moments and masses (m,) among standard parameters
-    columns: tuple[NDArray[np.intp], ...]  # for each joint, those that its torque sees
-    products: tuple[Array, ...]  # for each joint (blocks, c, c)
+    products: BlockProducts
     weights: tuple[Array, ...]  # of gravity's columns without their means, which offsets explain
-    samples: Array  # of each block (blocks,)
 
     @classmethod
     def of(cls, robot: Robot, motion: Samples, strength: float) -> _Table:
         """Sum the products along a motion."""
         Y, pulls, places = regressors_by_gravity(robot, motion.q, motion.dq, motion.ddq)
-        edges = np.linspace(0, len(motion), BLOCKS + 1).astype(int)
-        columns, products, weights = [], [], []
-        for joint, is_measured in enumerate(robot.torques_measured):
-            if is_measured:
-                weight = np.concatenate([*pulls[:, :, joint]], axis=1)
-                rows = np.concatenate([Y[:, joint], weight, motion.tau[:, [joint]]], axis=1)
-                weight = weight - weight.mean(axis=0)
-                weights.append(weight.T @ weight)
-                seen = np.flatnonzero(np.append(rows[:, :-1].any(axis=0), True))
-                rows = np.ascontiguousarray(rows[:, seen])
-                columns.append(seen)
-                blocks = [rows[begin:end] for begin, end in pairwise(edges)]
-                products.append(np.stack([block.T @ block for block in blocks]))
-        sizes = np.diff(edges).astype(float)
-        parts = tuple(columns), tuple(products), tuple(weights)
-        return cls(strength, Y.shape[-1], places, *parts, sizes)
+        joints = [joint for joint, is_measured in enumerate(robot.torques_measured) if is_measured]
+        columns = {joint: np.concatenate([*pulls[:, :, joint]], axis=1) for joint in joints}
+        products = BlockProducts.of(
+            np.concatenate([Y[:, joint], own, motion.tau[:, [joint]]], axis=1)
+            for joint, own in columns.items()
+        )
+        changes = [own - own.mean(axis=0) for own in columns.values()]
+        weights = tuple(change.T @ change for change in changes)
+        return cls(strength, Y.shape[-1], places, products, weights)
 
     def fitted(self, direction: Array, noise: Array | None = None) -> _Fit:
         """Return the fit with gravity in a direction, noise and weights in agreement."""
-        noise = self._sizes if noise is None else noise
-        for _ in range(3):
-            W = self._weighted(self._sums, noise)
-            values = _solved(self._problem(W, direction))[0]
-            left = self._squares(self._sums, values, direction)
-            noise = np.maximum(np.sqrt(left / self.samples.sum()), 1e-6 * self._sizes)
-        return self._stepped(self._weighted(self._sums, noise), direction, noise)
+        noise = self.products.fitted(self._view(direction), noise)[1]
+        return self._stepped(self.products.weighted(noise), direction, noise)
 
     def best(self, before: _Fit) -> _Fit:
         """Return the fit in the best direction of all."""
-        W = self._weighted(self._sums, self._sizes)
+        W = self.products.weighted(self.products.sizes)
         tried = [before.direction, *(way / np.linalg.norm(way) for way in _DIRECTIONS)]
-        rests = [_solved(self._problem(W, way))[1] for way in tried]
+        rests = [solved(self._problem(way, W))[1] for way in tried]
         return self.refined(tried[int(np.argmin(rests))])
 
     def refined(self, direction: Array) -> _Fit:
         """Return the best fit near a direction, by Gauss-Newton, and how well it is known."""
         fit = self.fitted(direction)
         for _ in range(2):  # the noise is that of the direction in the end
-            W, noise = self._weighted(self._sums, fit.noise), fit.noise
+            W, noise = self.products.weighted(fit.noise), fit.noise
             for _ in range(MAX_STEPS):
                 nearer = self._nearer(W, fit)
                 if nearer is None:
                     break
                 fit = nearer
             fit = self.fitted(fit.direction, noise)
-        turns = np.array(
-            [self._stepped(W, fit.direction, fit.noise).turn for W in self._without_each(fit.noise)]
-        )
+        without = self.products.without_each(fit.noise)
+        turns = np.array([self._stepped(W, fit.direction, fit.noise).turn for W in without])
         spread = (len(turns) - 1) * np.cov(turns.T, bias=True)  # of the jackknife
         return replace(fit, covariance=spread)
 
@@ -324,7 +305,7 @@ class _Table:
         """
         opposite = self.refined(-fit.direction)
         densities = self.densities(fit), self.densities(opposite)
-        joints = len(self.columns)
+        joints = len(self.products.seen)
         if Gain.of(*densities).is_worth(joints):
             return opposite
         if Gain.of(*densities[::-1]).is_worth(joints):
@@ -333,13 +314,7 @@ class _Table:
 
     def densities(self, fit: _Fit) -> Array:
         """Return the mean log density of a sample in each block that was held out (blocks,)."""
-        values = _solved(self._problem(self._without_each(fit.noise), fit.direction))[0]
-        squares = [
-            self._squares([part[block] for part in self.products], own, fit.direction)
-            for block, own in enumerate(values)
-        ]
-        errors = (np.array(squares) / self.samples[:, None] / fit.noise**2).sum(axis=1)
-        return block_scores(errors, len(fit.noise)) - float(np.sum(np.log(fit.noise)))
+        return self.products.densities(self._view(fit.direction), fit.noise)
 
     def likeness(self, fit: _Fit, bodies: Array) -> float:
         """Return the cosine between the weight that a fit has and that of bodies (p,)."""
@@ -350,28 +325,18 @@ class _Table:
         size = math.sqrt(float(own @ W @ own) * float(other @ W @ other))
         return float(own @ W @ other) / size if size > 0.0 else 0.0
 
-    @cached_property
-    def _sums(self) -> list[Array]:
-        """Products over all blocks, for each joint (c, c)."""
-        return [part.sum(axis=0) for part in self.products]
+    def _view(self, direction: Array) -> View:
+        """Return the model with gravity in a direction."""
+        return View(partial(self._problem, direction), partial(self._whole, direction))
 
-    @cached_property
-    def _sizes(self) -> Array:
-        """Root mean square of each joint's torque (n,)."""
-        sizes = np.sqrt([part[-1, -1] / self.samples.sum() for part in self._sums])
-        return np.where(sizes > 0.0, sizes, 1.0)
+    def _problem(self, direction: Array, W: Array) -> Array:
+        """Return products (..., p + 1, p + 1) of standard parameters and torque."""
+        return self._rows(np.swapaxes(self._rows(W, direction), -1, -2), direction)
 
-    def _weighted(self, parts: Sequence[Array], noise: Array) -> Array:
-        """Return the sum of products (..., c, c) over joints in units of their noise."""
-        count = self.size + 3 * len(self.places) + 1
-        W = np.zeros((*parts[0].shape[:-2], count, count))
-        for seen, part, std in zip(self.columns, parts, noise):
-            W[..., seen[:, None], seen] += part / std**2
-        return W
-
-    def _without_each(self, noise: Array) -> Array:
-        """Return the sum without each block (blocks, c, c)."""
-        return self._weighted([part.sum(axis=0) - part for part in self.products], noise)
+    def _whole(self, direction: Array, values: Array) -> Array:
+        """Return factors of all columns, -1 for the torque."""
+        pulls = np.outer(self.strength * direction, values[self.places]).ravel()
+        return np.concatenate([values, pulls, [-1.0]])
 
     def _rows(self, W: Array, direction: Array) -> Array:
         """Return rows of standard parameters and torque (..., p + 1, c) for all columns' rows."""
@@ -381,27 +346,21 @@ class _Table:
             kept[..., self.places, :] += pull * W[..., first : first + len(self.places), :]
         return kept
 
-    def _problem(self, W: Array, direction: Array) -> Array:
-        """Return products (..., p + 1, p + 1) of standard parameters and torque."""
-        half = np.swapaxes(self._rows(W, direction), -1, -2)
-        return self._rows(half, direction)
-
     def _stepped(self, W: Array, direction: Array, noise: Array) -> _Fit:
         """Return the fit, with the turn that it would take."""
         half = self._rows(W, direction)
         P = self._rows(half.T, direction)
-        values, rest = _solved(P)
+        values, rest = solved(P)
         turned = np.zeros((len(W), 2))
         weights = self.strength * values[self.places]
         turned[self.size : -1] = np.kron(_across(direction), weights[:, None])
         beside, own = half @ turned, turned.T @ W @ turned
-        whole = np.block([[own, beside.T], [beside, P]])
-        return _Fit(direction, values, noise, float(rest), _solved(whole)[0][:2], np.zeros((2, 2)))
+        turn = solved(np.block([[own, beside.T], [beside, P]]))[0][:2]
+        return _Fit(direction, values, noise, float(rest), turn, np.zeros((2, 2)))
 
     def _nearer(self, W: Array, fit: _Fit) -> _Fit | None:
         """Return the fit after one step of Gauss-Newton; None where none leaves less."""
-        size = float(np.linalg.norm(fit.turn))
-        step = fit.turn * min(1.0, MAX_TURN / max(size, 1e-300))
+        step = fit.turn / max(1.0, float(np.linalg.norm(fit.turn)))
         while float(np.linalg.norm(step)) > 1e-5:
             moved = fit.direction + _across(fit.direction) @ step
             tried = self._stepped(W, moved / np.linalg.norm(moved), fit.noise)
@@ -410,25 +369,7 @@ class _Table:
             step = step / 3.0
         return None
 
-    def _squares(self, parts: Sequence[Array], values: Array, direction: Array) -> Array:
-        """Return the squares that values leave of each joint's torque (n,)."""
-        pulls = np.outer(self.strength * direction, values[self.places]).ravel()
-        whole = np.concatenate([values, pulls, [-1.0]])
-        left = [float(whole[seen] @ part @ whole[seen]) for seen, part in zip(self.columns, parts)]
-        return np.maximum(left, 0.0)
-
 
 def _across(direction: Array) -> Array:
     """Return two unit vectors across a direction (3, 2)."""
     return np.asarray(np.linalg.svd(direction[None])[2][1:].T)
-
-
-def _solved(products: Array) -> tuple[Array, Array]:
-    """Return (values (..., k), squares that are left (...)) of products, the torque last."""
-    squares = np.diagonal(products, axis1=-2, axis2=-1)[..., :-1]
-    scale = np.sqrt(np.where(squares > 0.0, squares, 1.0))
-    A = products[..., :-1, :-1] / (scale[..., None] * scale[..., None, :])
-    A[..., range(A.shape[-1]), range(A.shape[-1])] += RIDGE
-    right = products[..., :-1, -1] / scale
-    values = np.linalg.solve(A, right[..., None])[..., 0]
-    return values / scale, products[..., -1, -1] - np.sum(right * values, axis=-1)
