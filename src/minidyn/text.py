@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
+from collections.abc import Iterable
 
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 """Kinds of characters that are not seen but acted upon.
@@ -61,6 +62,13 @@ def markdown_cell(text: object) -> str:
     """
     shown = visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return "".join("\\" + c if c in "\\`*[]|!" else c for c in shown)
+
+
+def markdown_table(align: str, headings: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a Markdown table of cells as they are; `align` has "l" or "r" for each column."""
+    first, *lines = (f"| {' | '.join(cells)} |" for cells in (headings, *rows))
+    rule = "|".join("---:" if side == "r" else "---" for side in align)
+    return "\n".join([first, f"|{rule}|", *lines])
 
 
 def plot_label(text: object, length: int = 60) -> str:

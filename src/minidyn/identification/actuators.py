@@ -44,6 +44,7 @@ from minidyn.recording.ready import (
     with_logged_joints,
 )
 from minidyn.recording.recording import COMMAND, Recording
+from minidyn.text import markdown_table
 
 TERMS = ("armature", "viscous", "coulomb", "bias")
 """What is found of each joint; gains beside where they are not given."""
@@ -180,11 +181,11 @@ class Actuators:
     def table(self) -> str:
         """Return a Markdown table, one row a joint."""
         names = (*TERMS, "kp", "kd")
-        lines = [f"| joint | {' | '.join(names)} |", f"|---|{'---:|' * len(names)}"]
-        for j, joint in enumerate(self.robot.joint_names):
-            cells = [f"{getattr(self, name)[j]:.4g} ± {self.std[name][j]:.2g}" for name in names]
-            lines.append(f"| {joint} | {' | '.join(cells)} |")
-        return "\n".join(lines)
+        rows = (
+            (joint, *(f"{getattr(self, name)[j]:.4g} ± {self.std[name][j]:.2g}" for name in names))
+            for j, joint in enumerate(self.robot.joint_names)
+        )
+        return markdown_table("l" + "r" * len(names), ("joint", *names), rows)
 
     def to_json(self) -> dict[str, Any]:
         """Return all values by joint, with their deviations, as plain numbers; None: not known."""

@@ -34,7 +34,7 @@ from minidyn.recording.ready import (
     with_logged_joints,
     with_mapped_coupling,
 )
-from minidyn.text import plain_percent
+from minidyn.text import markdown_table, plain_percent
 
 if TYPE_CHECKING:
     from minidyn.control.controller import Controller
@@ -90,21 +90,15 @@ class CrossValidation:
 
     def table(self) -> str:
         """Return a Markdown table of the stretches and their mean."""
-        lines = [
-            "| stretch | time, s | left out | fitted | robot file |",
-            "|---|---|---:|---:|---:|",
-        ]
-        for number, (fold, fit, (begin, end)) in enumerate(
-            zip(self.folds, self.fits, self.spans), 1
-        ):
+        rows = list[tuple[str, ...]]()
+        for fold, fit, (begin, end) in zip(self.folds, self.fits, self.spans):
             errors = (fold.relative_error, fit.relative_error, fold.prior_relative_error)
-            cells = " | ".join(plain_percent(value) for value in errors)
-            lines.append(f"| {number} | {begin:.4g} to {end:.4g} | {cells} |")
-        fitted = float(np.mean([fit.relative_error for fit in self.fits]))
-        lines.append(
-            f"| mean | | {plain_percent(self.relative_error)} | {plain_percent(fitted)} | |"
-        )
-        return "\n".join(lines)
+            time = f"{begin:.4g} to {end:.4g}"
+            rows.append((str(len(rows) + 1), time, *map(plain_percent, errors)))
+        means = (self.relative_error, float(np.mean([fit.relative_error for fit in self.fits])))
+        rows.append(("mean", "", *map(plain_percent, means), ""))
+        headings = ("stretch", "time, s", "left out", "fitted", "robot file")
+        return markdown_table("llrrr", headings, rows)
 
     def to_json(self) -> dict[str, Any]:
         """Return the errors as plain values."""

@@ -49,7 +49,7 @@ from minidyn.notices import Notice, info, warning
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.prepare.lowpass import lowpass
 from minidyn.recording.recording import Recording
-from minidyn.text import markdown_cell
+from minidyn.text import markdown_cell, markdown_table
 
 ENCODERS = ("motor", "link")
 """Sides of a joint's spring on which its position may be measured."""
@@ -141,13 +141,13 @@ class Flexibility:
 
     def table(self) -> str:
         """Return a Markdown table of the stiffness of each joint."""
-        lines = ["| joint | stiffness | std | unit |", "|---|---:|---:|---|"]
-        for name, *sizes, unit in zip(
-            self.robot.joint_names, self.stiffness, self.stiffness_std, self.units
-        ):
-            shown = [f"{size:.4g}" if np.isfinite(size) else "-" for size in sizes]
-            lines.append(f"| {markdown_cell(name)} | {' | '.join(shown)} | {unit} |")
-        return "\n".join(lines)
+        names = map(markdown_cell, self.robot.joint_names)
+        sizes = (
+            [f"{size:.4g}" if np.isfinite(size) else "-" for size in column]
+            for column in (self.stiffness, self.stiffness_std)
+        )
+        headings = ("joint", "stiffness", "std", "unit")
+        return markdown_table("lrrl", headings, zip(names, *sizes, self.units))
 
     def torque(self, recording: Recording) -> Array:
         """Return what joints that give way add (N, n), N m or N, along a prepared recording, run by

@@ -50,7 +50,14 @@ from minidyn.recording.ready import (
 )
 from minidyn.recording.recording import SKETCH, Recording, leaving_out, without_sketch
 from minidyn.recording.sketch import Sketch, sketch_of, sketched
-from minidyn.text import markdown_cell, percent, plain_amount, plain_percent, plot_label
+from minidyn.text import (
+    markdown_cell,
+    markdown_table,
+    percent,
+    plain_amount,
+    plain_percent,
+    plot_label,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -169,21 +176,15 @@ class Validation:
 
     def table(self) -> str:
         """Return a Markdown table of the errors, joint by joint."""
-        lines = [
-            "| joint | error | low-passed | robot file | rms | bias | residual |",
-            "|---|---:|---:|---:|---:|---:|---|",
-        ]
-        for name, entry in self.per_joint.items():
-            keys = ("relative_error", "filtered_relative_error", "prior_relative_error")
-            cells = " | ".join(plain_percent(entry.get(key, math.nan)) for key in keys)
+        keys, rows = ("relative_error", "filtered_relative_error", "prior_relative_error"), []
+        for (name, entry), words in zip(self.per_joint.items(), self.whiteness.values()):
+            errors = (plain_percent(entry.get(key, math.nan)) for key in keys)
             sizes = plain_amount(entry["rmse"], ".4g"), plain_amount(entry["bias"], "+.3g")
-            row = (markdown_cell(name), cells, *sizes, self.whiteness[name])
-            lines.append(f"| {' | '.join(row)} |")
-        every = (self.relative_error, self.filtered_relative_error, self.prior_relative_error)
-        lines.append(
-            f"| all | {' | '.join(plain_percent(value) for value in every)} | {self.rmse:.4g} | | |"
-        )
-        return "\n".join(lines)
+            rows.append((markdown_cell(name), *errors, *sizes, words))
+        errors = (plain_percent(getattr(self, key)) for key in keys)
+        rows.append(("all", *errors, f"{self.rmse:.4g}", "", ""))
+        headings = ("joint", "error", "low-passed", "robot file", "rms", "bias", "residual")
+        return markdown_table("lrrrrrl", headings, rows)
 
     def to_pandas(self) -> DataFrame:
         """Return the errors as a pandas frame.

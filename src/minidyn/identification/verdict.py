@@ -23,7 +23,7 @@ from minidyn.notices import (
     Grade,
     worth_telling,
 )
-from minidyn.text import number, percent, short, visible
+from minidyn.text import markdown_table, number, percent, short, visible
 
 if TYPE_CHECKING:
     from minidyn.identification.cross_validate import CrossValidation
@@ -175,14 +175,16 @@ class Verdict:
 
     def table(self) -> str:
         """Return a Markdown table of all rules."""
-        lines = ["| rule | joint | result | found | limit |", "|---|---|---|---:|---:|"]
-        for rule in self.rules:
-            cells = ("" if x is None else f"{x:.3g}" for x in (rule.value, rule.limit))
-            lines.append(
-                f"| {rule.name} | {rule.joint} | {'pass' if rule.ok else rule.level} | "
-                f"{' | '.join(cells)} |"
+        rows = (
+            (
+                rule.name,
+                rule.joint,
+                "pass" if rule.ok else rule.level,
+                *("" if x is None else f"{x:.3g}" for x in (rule.value, rule.limit)),
             )
-        return "\n".join(lines)
+            for rule in self.rules
+        )
+        return markdown_table("lllrr", ("rule", "joint", "result", "found", "limit"), rows)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values: ok, level, every rule, the limits."""

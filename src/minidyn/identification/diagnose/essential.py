@@ -28,6 +28,7 @@ from minidyn.identification.select import seen
 from minidyn.notices import Notice, info
 from minidyn.recording.ready import RecordingLike, as_recording, ready
 from minidyn.recording.recording import Recording
+from minidyn.text import markdown_table
 
 FOLDS = 5  # size: stretches of time, each left out once
 
@@ -101,22 +102,22 @@ class Essential:
 
     def table(self) -> str:
         """Return a Markdown table of the steps."""
-        lines = [
-            (
-                "| removed | value | p | p, all removed | parameters left | fit error | "
-                "validation error |"
-            ),
-            "|---|---:|---:|---:|---:|---:|---:|",
-            f"| (none) | | | | {len(self.names) + len(self.steps)} | {100 * self.fit_error:.4g} % "
-            f"| {100 * self.validation_error:.4g} % |",
-        ]
+        headings = (
+            "removed", "value", "p", "p, all removed", "parameters left", "fit error",
+            "validation error",
+        )  # fmt: skip
+
+        def row(
+            name: str, tests: Sequence[str], count: int, errors: Essential | Elimination
+        ) -> Sequence[str]:
+            sizes = (errors.fit_error, errors.validation_error)
+            return (name, *tests, str(count), *(f"{100 * size:.4g} %" for size in sizes))
+
+        rows = [row("(none)", ("", "", ""), len(self.names) + len(self.steps), self)]
         for step in self.steps:
-            lines.append(
-                f"| {step.name} | {step.value:.4g} | {step.p_value:.2g} | {step.p_value_all:.2g} "
-                f"| {step.parameters} | {100 * step.fit_error:.4g} % | "
-                f"{100 * step.validation_error:.4g} % |"
-            )
-        return "\n".join(lines)
+            tests = f"{step.value:.4g}", f"{step.p_value:.2g}", f"{step.p_value_all:.2g}"
+            rows.append(row(step.name, tests, step.parameters, step))
+        return markdown_table("lrrrrrr", headings, rows)
 
     def __repr__(self) -> str:
         total = len(self.names) + len(self.steps)

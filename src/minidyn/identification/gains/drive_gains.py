@@ -61,7 +61,7 @@ from minidyn.recording.ready import (
 )
 from minidyn.recording.recording import Recording
 from minidyn.simulation.payload import Payload
-from minidyn.text import markdown_cell
+from minidyn.text import markdown_cell, markdown_table
 
 
 def _columns(
@@ -265,13 +265,11 @@ class DriveGains:
 
     def table(self) -> str:
         """Return a Markdown table of the gains."""
-        lines = ["| joint | gain | std | relative |", "|---|---:|---:|---:|"]
-        for name, gain, std in zip(self.robot.joint_names, self.gains, self.std):
-            lines.append(
-                f"| {markdown_cell(name)} | {gain:.6g} | {std:.3g} | {100 * std / abs(gain):.3g} "
-                "% |"
-            )
-        return "\n".join(lines)
+        rows = (
+            (markdown_cell(name), f"{gain:.6g}", f"{std:.3g}", f"{100 * std / abs(gain):.3g} %")
+            for name, gain, std in zip(self.robot.joint_names, self.gains, self.std)
+        )
+        return markdown_table("lrrr", ("joint", "gain", "std", "relative"), rows)
 
     def __repr__(self) -> str:
         return f"DriveGains({self.robot.name!r}: {' '.join(f'{gain:.4g}' for gain in self.gains)})"
