@@ -29,7 +29,7 @@ from scipy.linalg import solve_triangular
 from minidyn.arrays import Array, left_open, of_roots
 from minidyn.identification.estimators.non_negative import non_negative, scaled
 from minidyn.identification.estimators.solve import pseudo_inverse
-from minidyn.identification.rows.triangles import parts_of, triangle_of
+from minidyn.identification.rows.triangles import parts_of, square, triangle_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,8 +191,7 @@ def places_of(sizes: Mapping[str, int]) -> dict[str, slice]:
 
 def _square(rows: Array) -> Array:
     """Return the triangle of rows (N, c), with zeros where there are fewer than c."""
-    found = triangle_of(rows)
-    return np.pad(found, ((0, max(0, found.shape[1] - len(found))), (0, 0)))
+    return square(triangle_of(rows))
 
 
 def _eliminated(rows: Array, count: int) -> tuple[Array, Array]:

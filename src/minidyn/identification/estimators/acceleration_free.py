@@ -43,10 +43,10 @@ from minidyn.model.robot import Robot
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.recording import Recording
 
-POINTS = 4
-_BLOCK = 128
-_FAST = 4.0  # a filter that forgets within a quarter of a step
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+POINTS = 4  # formula: samples of a polynomial, a cubic
+_BLOCK = 128  # size: intervals that stay in the cache
+_FAST = 4.0  # formula: above it, quadrature loses digits where the recursion does not
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)  # formula: exact to rounding below _FAST
 
 
 def low_pass(
@@ -300,9 +300,9 @@ def _signals(robot: Robot, recording: Recording) -> tuple[Array, Array, Array]:
     return recording.q[:, order], recording.dq[:, order], recording.tau[:, order]
 
 
-# of the polynomials between samples: exact data give exact parameters even at 150 samples a second
+# formula: of a polynomial; exact data give exact parameters even at 150 samples a second
 _POINTS = 8
-_TIMES_BAND = 6.0  # the cut-off over the band of the motion: windows short enough to see all of it
+_TIMES_BAND = 6.0  # cut-off over the band of the motion: windows are short enough to see all of it
 
 
 def acceleration_free(
@@ -372,7 +372,7 @@ def _torque_noise(robot: Robot, base: BaseMap, recording: AnyRecording, beta: Ar
     return np.asarray(np.where(noise > 0, noise, 1.0), dtype=float)
 
 
-# samples beyond which filters that start anew with each piece do less harm than memory
+# size: samples beyond which filters that start anew with each piece do less harm than memory
 _LONG = 1_000_000
 
 FILTERED, MOMENTUM, ENERGY = (

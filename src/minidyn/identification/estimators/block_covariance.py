@@ -16,10 +16,8 @@ from minidyn.arrays import Array
 from minidyn.errors import MinidynError
 
 _BLOCKS = 30  # at least, or the spread of their sums says little
-_GROWTH, _SINKING = (
-    1.15,
-    1.3,
-)  # changes of the variances below which longer blocks are not worth their scatter
+# changes of the variances below which longer blocks are not worth their scatter
+_GROWTH, _SINKING = 1.15, 1.3
 
 
 def memory_of(residual: Array, starts: Sequence[int] = (0,)) -> Array:

@@ -64,9 +64,9 @@ NO_CONTROLLER = info(
     "Give the controller that drove the robot, and its reference as telemetry q_d.",
 )
 
-_PASSES = 15
-_LEAST_STEP = 0.1
-_SETTLED = 0.01  # standard deviations
+_PASSES = 15  # size: simulations at most
+_LEAST_STEP = 0.1  # of a full step, which swings where a soft loop answers with other states
+_SETTLED = 0.01  # standard deviations by which a base parameter may still move
 _FORGOTTEN = 0.01  # share of a difference at the start that may be left where a simulation counts
 
 
@@ -177,26 +177,21 @@ def _rows(
         near = made.steps(t)
         rate = 1.0 / made.period
         filtered = cutoff < 0.45 * rate
-        margin = (
-            math.ceil(rate / cutoff) if filtered else 0
-        )  # the run's ends, where the filter sees no more motion
+        # the run's ends, where the filter sees no more motion
+        margin = math.ceil(rate / cutoff) if filtered else 0
         overlap = 6 * margin
         inside = np.flatnonzero((near >= made.settled + margin) & (near < len(made.q) - margin))
         length = max(1, min(PIECE, -(-len(run) // STRETCHES)))
         for begin in range(0, len(inside), length):
             rows = inside[begin : begin + length]
-            low, high = (
-                max(0, int(near[rows[0]]) - overlap),
-                min(len(made.q), int(near[rows[-1]]) + overlap + 1),
-            )
+            at = steps = near[rows]
             if filtered:
-                part = slice(low, high)
-                W = steady_regressor(robot, base, made.q[part], made.dq[part], made.ddq[part])
-                W = lowpass(W, rate, cutoff, order)[near[rows] - low]
-            else:
-                W = steady_regressor(
-                    robot, base, made.q[near[rows]], made.dq[near[rows]], made.ddq[near[rows]]
+                at = np.arange(
+                    max(0, steps[0] - overlap), min(len(made.q), steps[-1] + overlap + 1)
                 )
+            W = steady_regressor(robot, base, made.q[at], made.dq[at], made.ddq[at])
+            if filtered:
+                W = lowpass(W, rate, cutoff, order)[steps - at[0]]
             yield Piece(W, tau[rows], run.t[rows], (start + int(rows[0])) / len(recording))
 
 

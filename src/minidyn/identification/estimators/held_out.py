@@ -15,7 +15,6 @@ from minidyn.identification.estimators.method import Fold, Solution
 from minidyn.identification.rows.triangles import Triangles, joined, parts_of
 
 _UNSEEN = 0.6  # power of the variance between stretches that blocks within them have not seen
-_OPEN = 1e-12  # rounding: of the largest eigenvalue
 
 
 def folds_of(triangles: Triangles, scale: Array) -> list[Fold]:
@@ -142,4 +141,4 @@ def held_out_variance(found: Solution, beta: Array, covariance: Array) -> Array:
 
 def _inverse(matrix: Array) -> Array:
     """Return the inverse (b, b) of a matrix that may leave directions open, which stay at zero."""
-    return np.asarray(np.linalg.pinv(matrix, rcond=_OPEN, hermitian=True), dtype=float)
+    return np.asarray(np.linalg.pinv(matrix, rcond=solve.ROUNDING, hermitian=True), dtype=float)

@@ -45,12 +45,8 @@ SMALL_BIAS = info(
     "A test finds that plain least squares is biased on this recording, but by next to nothing.",
 )
 
-_MATTERS = (
-    0.003  # of the torque that a bias must move: edges of friction that a low-pass rounds move less
-)
-_TIMES_BAND = (
-    2.0  # the cut-off of the instruments over the band of the motion: what they bend does no harm
-)
+_MATTERS = 0.003  # of the torque: edges of friction that a low-pass rounds are a smaller bias
+_TIMES_BAND = 2.0  # cut-off of instruments over the band of the motion: what they bend does no harm
 
 
 def instrumental(

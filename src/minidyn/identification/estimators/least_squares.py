@@ -43,21 +43,18 @@ from minidyn.identification.rows.base_rows import (
     signals_of,
     steady_regressor,
 )
-from minidyn.identification.rows.pieces import Columns, Piece
+from minidyn.identification.rows.pieces import TILE, Columns, Piece
 from minidyn.identification.rows.triangles import STRETCHES, Triangles, assemble
 from minidyn.model.robot import Robot
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.prepare.lowpass import lowpass
 from minidyn.recording.recording import Recording
 
-# standard deviations beyond which a residual counts linearly: 95 % efficient for normal noise
+# formula: deviations beyond which a residual counts linearly, 95 % efficient for normal noise
 _HUBER = 1.345
-_SCORES = 1024  # samples whose scores are held at once
-# samples, about, that are read for them: whole blocks, so that their sums are the same for any
-# number
+# size: samples, about, that are read for scores: whole blocks, so that sums are always the same
 _TILE = 8192
-_HEAD = PIECE  # samples that say how long residuals remember
-_MOST_BLOCKS = 50_000  # more say nothing more: those of a long recording are longer
+_MOST_BLOCKS = 50_000  # size: more say nothing more: those of a long recording are longer
 
 
 @dataclass(frozen=True)
@@ -163,7 +160,7 @@ def covariance_of(
     A second pass over the recording. Residual scores are summed over blocks whose length is several
     times the memory of the residuals. Blocks end with their run.
     """
-    head = recording if len(recording) <= _HEAD else recording[:_HEAD]
+    head = recording if len(recording) <= PIECE else recording[:PIECE]
     sent = found.without_triangles()
     _, length, seconds = max(head.each(partial(_block, sent)), key=itemgetter(0))
     least = -(-found.triangles.samples // _MOST_BLOCKS)
@@ -224,7 +221,7 @@ def _scores(
             squared = found.weight(piece.arrays) ** 2
             weights += np.sum(squared), np.sum(squared >= 1.0)
             scaled *= squared
-        step = max(_SCORES // length, 1) * length
+        step = max(TILE // length, 1) * length
         for begin in range(0, len(piece), step):
             some, follows = piece[begin : begin + step], begin > 0 or not piece.first
             yield functions.scores(some.motion, scaled[begin : begin + step], found.few), follows
@@ -298,6 +295,7 @@ def _by_rows(
     return found.solution((), {}, options, len(whole))
 
 
+# size: read piece by piece from the first sample on
 OLS, WLS, IRLS = (
     Method(name, partial(least_squares, name), streams_from=0, remembers=True)
     for name in ("ols", "wls", "irls")
@@ -305,8 +303,7 @@ OLS, WLS, IRLS = (
 
 
 _TIMES_BAND = 4.0  # the cut-off over the band of the motion
-_PER_PERIOD = 5  # samples of a period of the cut-off that are kept
-_ORDER = 4
+_PER_PERIOD = 5  # size: samples of a period of the cut-off that are kept
 
 
 def parallel(robot: Robot, base: BaseMap, recording: AnyRecording, options: Options) -> Solution:
@@ -336,9 +333,9 @@ def filtered_pieces(recording: Recording, columns: Columns, cutoff: float) -> It
         if len(run) < 3 * spoiled + 10:
             continue
         W, tau = columns(run)
-        W = lowpass(W, rate, cutoff, _ORDER)
+        W = lowpass(W, rate, cutoff)
         keep = np.arange(spoiled, len(run) - spoiled, max(1, int(rate / (_PER_PERIOD * cutoff))))
-        y = lowpass(tau, rate, cutoff, _ORDER)
+        y = lowpass(tau, rate, cutoff)
         for rows in np.array_split(keep, STRETCHES):
             if len(rows):
                 yield Piece(W[rows], y[rows], run.t[rows], (start + int(rows[0])) / len(recording))

@@ -29,8 +29,8 @@ from minidyn.identification.rows.pieces import Pieces, reduced, scores
 from minidyn.identification.rows.triangles import Triangles
 from minidyn.notices import Notice
 
-_PASSES = 12
-_LEAST_MEMORY = 1e-3
+_PASSES = 12  # size: weighted anew at most
+_LEAST_MEMORY = 1e-3  # rounding: of rows that undo each other
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -47,6 +47,7 @@ from minidyn.identification.estimators.block_covariance import (
 )
 from minidyn.identification.estimators.held_out import folds_of
 from minidyn.identification.estimators.method import Method, Options, Solution
+from minidyn.identification.estimators.solve import SHOWN
 from minidyn.identification.estimators.torque_scatter import torque_scatter
 from minidyn.identification.rows.triangles import assemble
 from minidyn.model.geometry import TOLERANCE
@@ -73,17 +74,12 @@ Standard deviation (n,) of where joints are said to be locked, rad or m.
 
 _STILL = 0.1  # of the mover's span: another joint that covers more of it moves too
 _LEAST = 1e-6  # rad or m: less is no motion
-_OPEN = (
-    1e-7  # singular values of a matrix with unit columns that are smaller leave a combination open
-)
-_STEP = 1e-4  # rad or m: of the differences that say what a wrong place does to the torques
+_OPEN = 1e-7  # rounding: smaller singular values, with unit columns, leave a combination open
+_STEP = 1e-4  # formula: of differences by wrong places of locked joints, rad or m
 # share of what encoders' noise does that is not known: its variance is a median over a spectrum
 _NOISE_UNSURE = 0.1
-_MOST_NOISE = (
-    0.3  # share of a joint's normal equations that may be noise: of more it cannot be told how much
-)
+_MOST_NOISE = 0.3  # share of a joint's normal equations that may be noise: more is not known
 _LEAST_NOISE = 0.01  # share of a torque's variance that is its own noise, at least
-_SHOWN = 8  # runs that a message names
 _PURPOSE = "identification one joint at a time"
 
 NO_SAMPLE_OVER = warning(
@@ -273,10 +269,10 @@ def _mean_error(noise: Array) -> Array:
 
 def _not_one(robot: Robot, moving: Sequence[NDArray[np.intp]]) -> str:
     said = []
-    for number, joints in enumerate(moving[:_SHOWN], start=1):
+    for number, joints in enumerate(moving[:SHOWN], start=1):
         names = " and ".join(repr(robot.joint_names[joint]) for joint in joints)
         said.append(f"run {number} moves {names or 'no joint'}")
-    more = f"; and {len(moving) - _SHOWN} more runs" if len(moving) > _SHOWN else ""
+    more = f"; and {len(moving) - SHOWN} more runs" if len(moving) > SHOWN else ""
     return (
         "one joint at a time: expected runs in each of which one joint moves and the others stay; "
         f"{'; '.join(said)}"

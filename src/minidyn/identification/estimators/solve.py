@@ -13,8 +13,8 @@ from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError
 from minidyn.identification.rows.triangles import parts_of
 
-_OPEN = 1e-12  # rounding: singular values of the scaled problem below this part of the largest
-_SHOWN = 6  # size: parameters that a message names
+ROUNDING = 1e-12  # rounding: singular values with unit columns, below this part of the largest
+SHOWN = 6  # size: parameters that a message names
 
 
 class Unknowns(Protocol):
@@ -44,7 +44,7 @@ def pseudo_inverse(R: Array) -> tuple[Array, NDArray[np.bool_]]:
     """
     scaled, scale = unit_columns(R)
     U, s, Vt = np.linalg.svd(scaled)
-    shown = s > _OPEN * s.max(initial=0.0)
+    shown = s > ROUNDING * s.max(initial=0.0)
     inverse = (Vt[shown].T / s[shown]) @ U[:, : len(s)][:, shown].T / scale[:, None]
     taking_part = np.abs(Vt[~shown]).max(axis=0, initial=0.0) > 1e-6
     return np.asarray(inverse), np.asarray(taking_part)
@@ -53,8 +53,8 @@ def pseudo_inverse(R: Array) -> tuple[Array, NDArray[np.bool_]]:
 def describe_open(R: Array, base: BaseMap) -> str:
     """Return in words which combinations stay open; empty where none does."""
     names = [name for name, is_open in zip(base.names, pseudo_inverse(R)[1]) if is_open]
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
 
 
 def solve(R: Array, z: Array, base: Unknowns, allow_open: bool = False) -> Array:
@@ -69,11 +69,11 @@ def solve(R: Array, z: Array, base: Unknowns, allow_open: bool = False) -> Array
     silent = [name for name, column in zip(base.names, R.T) if not np.any(column)]
     if silent:
         raise MinidynError(
-            f"the recording does not excite {', '.join(silent[:_SHOWN])}: every joint must move"
+            f"the recording does not excite {', '.join(silent[:SHOWN])}: every joint must move"
         )
     scaled, _ = unit_columns(R)
     singular = np.linalg.svd(scaled, compute_uv=False)
-    if singular[-1] < _OPEN * singular[0]:
+    if singular[-1] < ROUNDING * singular[0]:
         weakest = np.abs(np.linalg.svd(scaled)[2][-1])
         names = ", ".join(base.names[k] for k in np.argsort(-weakest)[:4])
         raise MinidynError(

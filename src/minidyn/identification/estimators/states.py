@@ -38,18 +38,11 @@ from minidyn.recording.prepare.signals import derivatives
 from minidyn.recording.prepare.spectra import position_bands, power_spectrum
 from minidyn.recording.recording import Recording
 
-_STEPS = (
-    2.0,
-    3.0,
-    4.5,
-    7.0,
-    10.0,
-    15.0,
-    22.0,
-)  # cut-offs that are tried, over the band of the motion
-_HIGHEST = 0.35  # of the sample rate
-_SAMPLES = 4000  # enough to choose
-_IN_WINDOW = 16  # samples of a window of time over which residuals are averaged
+# cut-offs that are tried, over the band of the motion
+_STEPS = (2.0, 3.0, 4.5, 7.0, 10.0, 15.0, 22.0)
+_HIGHEST = 0.35  # of the sample rate: a cut-off above takes no noise off
+_SAMPLES = 4000  # size: enough to choose
+_IN_WINDOW = 16  # size: samples of a window of time over which residuals are averaged
 _EXACT = 0.01  # ratio of squared residuals below which recorded states have no noise to speak of
 _EQUAL = 1.05  # ratio up to which they are kept unless they are found to be biased
 
@@ -57,7 +50,7 @@ RunStates: TypeAlias = tuple[Array, Array, Array, NDArray[np.bool_]]
 """q, dq and ddq (N, n) of one run, and which are usable (N,)."""
 
 PIECE = 4096
-"""Samples of a piece of rows, at most: a fifth of a run where that is less."""
+"""Size: samples of a piece of rows, at most: a fifth of a run where that is less."""
 
 
 @dataclass(frozen=True, kw_only=True)

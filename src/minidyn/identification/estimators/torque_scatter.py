@@ -22,10 +22,8 @@ Standard deviations (n,) of "measured" and of "low_passed" torques about its mod
 """
 
 _POSITIONS = 50  # size: positions at which inertias are looked at
-_LOOKED_AT, _STRETCHES = (
-    20_000,
-    8,
-)  # size: samples, enough to see how torques scatter; of logs on disk, in so many stretches
+# size: samples, enough to see how torques scatter; of logs on disk, in so many stretches
+_LOOKED_AT, _STRETCHES = 20_000, 8
 
 
 def noise_torque(robot: Robot, recording: AnyRecording, q: Array, parameters: Array) -> Array:

@@ -40,11 +40,8 @@ TOO_NOISY = warning(
     'Prefer "iv" or "didim", or give positions alone.',
 )
 
-_MATTERS = (
-    0.2  # share of the misfit that errors of columns must explain before they are worth a word
-)
-# two estimates whose squares left over differ by a smaller share explain the torques equally well
-_AS_GOOD = 0.01
+_MATTERS = 0.2  # share of the misfit that errors of columns explain: less is worth no notice
+_AS_GOOD = 0.01  # difference of squares below which two estimates explain torques equally well
 
 
 def total_least_squares(

@@ -38,13 +38,13 @@ from minidyn.recording.recording import Recording
 
 Progress = Callable[[int], None]
 PIECE = 1 << 16
-"""Samples handled at once.
+"""Size: samples handled at once.
 
 Their arrays fit the caches' last level, and what is done once per piece does not count.
 """
 
 FEW = 20_000
-"""Samples for which the machine code that reduces them serves all else, too.
+"""Size: samples for which the machine code that reduces them serves all else, too.
 
 Compiling more would take longer.
 """
@@ -52,7 +52,9 @@ Compiling more would take longer.
 _MOTION = ("q", "dq", "ddq")
 _REMEMBERED: OrderedDict[tuple[str, str, bytes], BaseFunctions] = OrderedDict()
 _LOCK = Lock()
-_MOST = 16  # robots; smoothing widths that are tried are robots of their own
+_MOST = (
+    16  # size: robots that are remembered; smoothing widths that are tried are robots of their own
+)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from minidyn.identification.rows.triangles import (
 )
 from minidyn.recording.recording import Recording
 
-_TILE = 1024
+TILE = 1024  # size: samples whose rows are held at once
 
 Columns: TypeAlias = Callable[[Recording], tuple[Array, Array]]
 """From a piece of recording to its columns (N, n, k) and its right side (N, n)."""
@@ -53,7 +53,7 @@ Pieces: TypeAlias = Callable[[], Iterable[Piece]]
 """Gives all pieces, each time anew."""
 
 
-def pieces_of(recording: Recording, columns: Columns, most: int = _TILE) -> Pieces:
+def pieces_of(recording: Recording, columns: Columns, most: int = TILE) -> Pieces:
     """Return the rows that a function makes of a recording, pieces of at most so many samples."""
     return partial(_tiles, recording, columns, most)
 

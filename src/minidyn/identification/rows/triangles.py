@@ -54,13 +54,13 @@ from minidyn.model.robot import Robot
 from minidyn.recording.lazy import AnyRecording
 
 _LOSS = 1e6
-"""Largest sum of squares of the inverse of a factor with unit columns.
+"""Rounding: largest sum of squares of the inverse of a factor with unit columns.
 
 Rounding grows by no more, to 1e-10.
 """
 
-_FLOOR = 1e-15  # of a column's length: less on the diagonal is rounding
-_GROUPS = 6  # groups of columns that are divided alone; where it takes more all are
+_FLOOR = 1e-15  # rounding: of a column's length: less on the diagonal is rounding
+_GROUPS = 6  # size: groups of columns that are divided alone; where it takes more all are
 
 
 class Triangle:
@@ -152,6 +152,11 @@ def triangle_of(rows: Array) -> Array:
     return np.asarray(np.linalg.qr(rows, mode="r"), dtype=float)
 
 
+def square(triangle: Array) -> Array:
+    """Return a triangle (r, c) with rows of zeros where there are fewer than c."""
+    return np.pad(triangle, ((0, max(0, triangle.shape[1] - len(triangle))), (0, 0)))
+
+
 def _divided(rows: Array, factor: Array) -> Array:
     """Return rows (N, c) divided by an upper triangle (c, c) without zeros on its diagonal."""
     return np.asarray(lapack.dtrtrs(factor.T, rows.T, lower=1)[0].T, dtype=float)
@@ -161,13 +166,13 @@ Weight = Callable[[Sequence[Array]], Array]
 """From q, dq, ddq and tau, each (N, n), to what each row is multiplied by (N, n)."""
 
 STRETCHES = 5
-"""Stretches of equal length that are reduced each on its own."""
+"""Size: stretches of equal length that are reduced each on its own."""
 
 FEW = 2048
-"""Samples that are taken in row by row."""
+"""Size: samples that are taken in row by row."""
 
-_LIKE = 256  # samples of a piece that say how its columns lie, or six for each column
-# pieces that may be under way; results depend on it, so it does not depend on the number of threads
+_LIKE = 256  # size: samples of a piece that say how its columns lie, or six for each column
+# size: pieces under way; results depend on it, so it is the same for any number of threads
 _AHEAD = 2
 
 
@@ -221,8 +226,7 @@ class Triangles:
             block = np.zeros((len(factor), width))
             block[:, places] = factor / divisor
             rows.append(block)
-        found = triangle_of(np.concatenate(rows))
-        return np.pad(found, ((0, max(0, found.shape[1] - len(found))), (0, 0)))
+        return square(triangle_of(np.concatenate(rows)))
 
     def weighted(self, scale: Array) -> tuple[Array, Array, float]:
         """Return (R (b, b), z (b,), rest) with ‖R x - z‖² + rest the sum of squares.
@@ -237,8 +241,7 @@ def parts_of(triangle: Array) -> tuple[Array, Array, float]:
 
     ‖R x - z‖² + rest is their sum of squares.
     """
-    size = triangle.shape[1] - 1
-    triangle = np.pad(triangle, ((0, max(0, size + 1 - len(triangle))), (0, 0)))
+    size, triangle = triangle.shape[1] - 1, square(triangle)
     return triangle[:size, :size], triangle[:size, size], float(triangle[size, size] ** 2)
 
 
