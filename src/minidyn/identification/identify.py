@@ -21,11 +21,12 @@ from minidyn.dynamics.kernel import require_whole
 from minidyn.errors import MinidynError, Unsupported, shows_options
 from minidyn.formats.load import as_robot
 from minidyn.graph.targets.cuda.kernel import require_device
-from minidyn.identification.consistency.consistency import consistent_model
+from minidyn.identification.consistency.consistency import ConsistentModel, consistent_model
 from minidyn.identification.consistency.prior import (
     as_prior,
     knows_a_body,
     prior_parameters,
+    require_values,
 )
 from minidyn.identification.diagnose.diagnose import diagnose
 from minidyn.identification.diagnose.excitation import with_shown_condition
@@ -46,7 +47,7 @@ from minidyn.identification.friction.loads import Step, instead_of_load, settle
 from minidyn.identification.friction.per_log import LogsSolution, solve_per_log
 from minidyn.identification.known_torque import KnownTorqueLike, without_known
 from minidyn.identification.rows.base_rows import Progress, Samples, fitted_base, observing
-from minidyn.identification.selection import Selection
+from minidyn.identification.selection import Decision, Selection
 from minidyn.identification.settings import Settings, SettingsOptions, settings_of
 from minidyn.identification.terms.gravity_direction import Mounting, mounted_as_logged
 from minidyn.model.drives import AUTO
@@ -194,7 +195,9 @@ def identify(
     start = fitted_base(model) if base is None else observing(base, measured)
     # a prior decides what a weak recording leaves open; without one, or without any motion, it is
     # refused
-    sure = consistent and knows_a_body(model, prior_parameters(model, prior, (robot,)))
+    known = prior_parameters(model, prior, (robot,))
+    require_values(prior, known)
+    sure = consistent and knows_a_body(model, known)
     filled = has_enough(model, start, data, sure)
     running = replace(running, allow_open=filled or not all(measured))
     # a simulated loop passes through the filter of the torque: a width that replaces that filter
@@ -232,20 +235,20 @@ def identify(
             return _Model(
                 found, found.beta, parameters, found.covariance, found.of_log, list(fit.doubts), {}
             )
-        own, weights = prior_parameters(choice.robot, prior, (robot, model)), list[dict[str, Any]]()
+        own, models = prior_parameters(choice.robot, prior, (robot, model)), list[ConsistentModel]()
 
         def step(found: Solution) -> Step[_Model]:
-            chosen = (
-                weights[-1] if len(weights) > 1 else None
-            )  # the prior's weight is settled before the loads are
-            made, told, weight = consistent_model(
+            # the prior's scale is settled before the loads are
+            chosen = models[-1].record if len(models) > 1 else None
+            made = consistent_model(
                 choice.robot, choice.base, found, data, own, settings.prior_kind, chosen
             )
-            weights.append(weight)
-            both = np.asarray(made.covariance), np.asarray(made.own_covariance)
-            return Step(
-                _Model(found, made.beta, made.phi, *both, told, weight), made.phi, found.sigma
-            )
+            decisions = made.decisions if chosen is None else models[-1].decisions
+            models.append(made._replace(decisions=decisions))
+            fit = made.fit
+            both = np.asarray(fit.covariance), np.asarray(fit.own_covariance)
+            model = _Model(found, fit.beta, fit.phi, *both, made.notices, made.record, decisions)
+            return Step(model, fit.phi, found.sigma)
 
         if choice.columns is None or choice.parameters is None:
             return step(found).made
@@ -285,7 +288,8 @@ def identify(
         made = made._replace(
             found=bending.told(made.found), covariance=bending.widened(made.covariance)
         )
-    choice, (found, beta, parameters, covariance, of_log, bounds, weight) = fit.choice, made
+    choice = fit.choice
+    found, beta, parameters, covariance, of_log, bounds, weight, decisions = made
     fitted = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot))
     shown = choice.ready(fitted, data)
     notices += [
@@ -306,7 +310,7 @@ def identify(
         record["preparation"] = preparation  # validation prepares raw recordings alike
     record |= {} if (sketch := sketch_of(data)) is None else {SKETCH: sketch.to_json()}
     record |= {**choice.record, **found.record, **weight}
-    record["selection"] = Selection(mounting.decisions).to_json()
+    record["selection"] = Selection((*mounting.decisions, *decisions)).to_json()
     record |= found.record_of(beta, consistent) if isinstance(found, LogsSolution) else {}
     sigma = found.sigma if found.left is None else np.maximum(found.sigma, found.left(beta))
     low, choice = choice.robot.with_parameters(parameters), seen(choice, 0.0)
@@ -342,6 +346,7 @@ class _Model(NamedTuple):
     of_log: Array  # the part of it that another log does not share
     notices: list[Notice]
     record: dict[str, Any]
+    decisions: tuple[Decision, ...] = ()
 
 
 def require_partial_torques(

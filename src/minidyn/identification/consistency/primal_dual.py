@@ -407,23 +407,6 @@ def spread(
     return of_roots(of_noise, of_prior, way[:, None]), of_roots(of_log)
 
 
-def spread_of_mean(
-    part: float, variance: float, of_other: float, own: Array, other: Array
-) -> Array:
-    """Return the covariance (b, b) of a mean of two estimates at its largest.
-
-    How their errors go together is unknown. One has the part and its covariance `own`, the other
-    the rest; the variances are of torques that both predict. For any t > 0, (1 + t) part² own +
-    (1 + 1 / t) (1 - part)² other is not less than the covariance of the mean; t is such that the
-    torque's variance is that of errors which are alike. What is infinite counts as nothing in the
-    other.
-    """
-    roots = np.sqrt(variance), np.sqrt(of_other)
-    size = part * roots[0] + (1.0 - part) * roots[1]
-    other = np.where(np.isfinite(other), other, 0.0)
-    return np.asarray(size * (part / roots[0] * own + (1.0 - part) / roots[1] * other))
-
-
 def _curvature(problem: Whitened, x: Array) -> Array:
     """Return half the curvature (p, p) of all that is not data, in the one case.
 
