@@ -1,4 +1,4 @@
-"""Does a prior ever harm?
+"""What does a prior cost where it is wrong, and gain where it is right?
 
 Errors of identifications with the values of a robot file, good and bad ones, and without.
 

@@ -20,18 +20,17 @@ from minidyn.identification.consistency.scale import LEAST, SCALES
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from priors import PRIORS, Case, case, described, errors, log, truth
 
-# those that went wrong with earlier rules, and a sample of seeds
-CASES = range(243) if LONG else (5, 12, 19, 26, 556, 565)
+CASES = range(243) if LONG else range(7000, 7090, 10)  # one of each kind of file
 
 
 def test_a_prior_does_little_harm_and_good_ones_help() -> None:
-    """The bounds are those of benchmarks/priors.py, which docs/consistency.md explains."""
+    """The bounds are those of benchmarks/priors.py; docs/consistency.md says what they mean."""
     found = np.array([errors(case(number))[:2] for number in CASES])
     ratios = found[:, 0] / found[:, 1]
     assert np.exp(np.log(ratios).mean()) < 0.9
-    assert np.median(ratios) <= 1.0
+    assert np.median(ratios) < 0.95
     assert np.mean(ratios > 1.05) <= 0.2, f"worse than without a prior: {ratios[ratios > 1.05]}"
-    assert ratios.min() < 0.7
+    assert ratios.min() < 0.5
 
 
 def identified(kind: str, motion: str = "short") -> tuple[md.Estimate, md.Robot]:
