@@ -2,9 +2,10 @@
 
     python benchmarks/prior_scales.py
 
-The prior is that of the robot file, held at one scale for all links, with plain friction terms and a
-low-pass of 10 Hz. Errors are over those of the same fit without a prior. The last column is what is
-chosen by the score of held-out blocks. Logs are those of real_robots.py whose files have inertias.
+The prior is that of the robot file, held at one scale for all links, with plain friction terms and
+a low-pass of 10 Hz. Errors are over those of the same fit without a prior. The last column is what
+is chosen by the score of held-out blocks. Logs are those of real_robots.py whose files have
+inertias.
 """
 
 from __future__ import annotations
