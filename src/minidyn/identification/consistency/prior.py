@@ -57,7 +57,7 @@ _SEEN = 3.0  # standard deviations above which a link is seen in the data
 _POSITIONS = 40  # at which the torque of the prior bodies is looked at
 _ACCELERATION = 0.2  # of L / T², about 5 rad/s² for an arm: what joints are speeded up with
 _FRICTION = 0.5  # share of that torque which is much for friction
-_FAINT = 0.02  # pull of drive terms: ten units off cost one noise variance
+FAINT = 0.02  # pull of bodies and drive terms: ten units off cost one noise variance
 _FIRM = 2.0  # the same for joints that crawl: one unit off costs one
 _CRAWL = 0.05  # of L / T, about 0.25 rad/s for an arm: joints that move less crawl
 _PART = 0.25  # of a joint's range, about a radian: a length like L for slides
@@ -346,7 +346,7 @@ def _drive_scales(robot: Robot, phi: Array, seen: Seen | None) -> tuple[Array, A
     torques = torques + _ACCELERATION * inertias * units.speeds / units.time
     # a wrist carries little, but its drive is no hundredth of a shoulder's
     torques = np.maximum(torques, _SMALLEST_DRIVE * np.max(torques / units.rows) * units.rows)
-    pulls = np.full(robot.n, _FAINT)
+    pulls = np.full(robot.n, FAINT)
     if seen is not None:
         torques = np.maximum(torques, seen[0])
         limits = [robot.joints[k].limits for k in robot.independent]
@@ -359,7 +359,7 @@ def _drive_scales(robot: Robot, phi: Array, seen: Seen | None) -> tuple[Array, A
     # large
     sizes = units.rows / units.speeds
     inertias = np.maximum(inertias, _SMALLEST_ROTOR * np.max(inertias / sizes) * sizes)
-    of_joints = np.full((3, len(robot.joints)), [[np.max(inertias)], [np.max(torques)], [_FAINT]])
+    of_joints = np.full((3, len(robot.joints)), [[np.max(inertias)], [np.max(torques)], [FAINT]])
     of_joints[:, list(robot.independent)] = inertias, torques, pulls
     rows = (
         np.array([units.length if joint.turns else 1.0 for joint in robot.joints])

@@ -58,7 +58,7 @@ SCALES = (
     Scale("prior within 30 %", 0.3),
     Scale("half of the prior", 1.0, 0.5),
 )
-USUAL, LEAST = SCALES[1:]
+_, USUAL, LEAST = SCALES
 """Of logs too short to compare scales; the weakest."""
 
 LITTLE = info(

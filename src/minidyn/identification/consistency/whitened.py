@@ -33,19 +33,16 @@ from numpy.typing import NDArray
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.identification.consistency.certificate import groups
-from minidyn.identification.consistency.prior import Centre, upper_factor
+from minidyn.identification.consistency.prior import FAINT, Centre, upper_factor
 from minidyn.model.drives import NON_NEGATIVE
 from minidyn.model.parameters import from_pseudo_inertia, to_pseudo_inertia
 from minidyn.model.robot import Robot
 
 # the part of the prior body that every link keeps: what makes exported links strictly consistent
 MARGIN = 1e-4
-_BARRIER = 1e-4  # entropy (units: noise variances) that always keeps a link consistent
-_FAINT = (
-    0.02  # pull of every link to its prior body: a deviation of ten bodies costs one noise variance
-)
+# entropy, in noise variances, that always keeps a link consistent and a drive term positive
+_BARRIER = 1e-4
 _MASS = 0.5  # pull of every mass to its prior value: a factor of three costs one noise variance
-_DRIVE_BARRIER = 1e-4
 _TOTAL = 0.02  # relative standard deviation of a total mass that is given
 _STEEPEST = (
     1e6  # data more precise than this (relative) are as good as exact: beyond it lies rounding
@@ -57,20 +54,19 @@ _USUAL = 0.3  # of its own size: by how much a prior body is off before any data
 _DOUBT = 2.0  # so many numbers of a body would have to be seen to count as much as that
 _STEPS = 12
 
-_PAIRS = [(i, j) for i in range(4) for j in range(i, 4)]
+_I, _J = np.triu_indices(4)
 # symmetric 4x4 matrices as ten numbers with the same norm: vec(Y) = _BASIS @ y
 _BASIS = np.zeros((16, 10))
-for _k, (_i, _j) in enumerate(_PAIRS):
+for _k, (_i, _j) in enumerate(zip(_I, _J)):
     _BASIS[4 * _i + _j, _k] = _BASIS[4 * _j + _i, _k] = 1.0 if _i == _j else np.sqrt(0.5)
 _UNITS = np.ascontiguousarray(_BASIS.T.reshape(10, 4, 4))
 # entry (kl, ij) of a congruence is W_ik W_jl + W_il W_jk, times a factor
-_I, _J = (np.array(places) for places in zip(*_PAIRS))
 _PRODUCTS = [
     (4 * _I + first[:, None], 4 * _J + second[:, None]) for first, second in ((_I, _J), (_J, _I))
 ]
 _SIZES = np.where(_I == _J, np.sqrt(0.5), 1.0)
 _FACTORS = _SIZES[:, None] * _SIZES
-_PULL = 0.5 * np.diag([_FAINT + (_MASS if pair == (3, 3) else 0.0) for pair in _PAIRS])
+_PULL = 0.5 * np.diag(FAINT + np.where(_I == 3, _MASS, 0.0))
 
 
 def matrices(y: Array) -> Array:
@@ -219,7 +215,7 @@ def whiten(
         S=np.tile(np.eye(4), (*shape, 1, 1)),
         positive=positive,
         known=data[0][2].known_drives[drives][positive - n],
-        kappa_positive=np.full((len(data), len(positive)), _DRIVE_BARRIER),
+        kappa_positive=np.full((len(data), len(positive)), _BARRIER),
         exact=tuple(exact),
     )
 
