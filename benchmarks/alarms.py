@@ -75,7 +75,7 @@ BY_NAME = {
     "friction.loads_unsettled": "the solver",
     "payload.gains_trusted": "the mapping: gains without a covariance",
     "payload.other_gains": "the mappings of two logs",
-    "prior.implausible": "bodies of the robot's file against the data (benchmarks/priors.py)",
+    "prior.little": "bodies of the robot's file against the data (benchmarks/priors.py)",
     "consistency.not_converged": "the solver",
     "consistency.not_certified": "the solver",
     "essential.removed": "asked for",

@@ -1,4 +1,4 @@
-"""Does a prior ever harm?
+"""What does a prior cost where it is wrong, and gain where it is right?
 
 Errors of identifications with the values of a robot file, good and bad ones, and without.
 
@@ -179,12 +179,12 @@ def errors(one: Case, draws: int = 1) -> tuple[float, float, dict[str, object]]:
         recording = log(one, true, draw)
         found = WLS.solve(model, base, recording, Options(allow_open=True))
         for place, known in enumerate((given, None)):
-            fit, notices, record = consistent_model(model, base, found, recording, known)
+            fit, notices, record, _ = consistent_model(model, base, found, recording, known)
             off = md.inverse_dynamics(model.with_parameters(fit.phi), *motion) - tau
             squares[place] += float(np.sum(off**2) / np.sum(tau**2)) / draws
             codes = [notice.code for notice in notices]
             told = told or {
-                "weight": record.get("prior_weight"),
+                "scale": record.get("prior_scale"),
                 "notices": codes,
                 "record": record,
             }
@@ -210,7 +210,7 @@ def main() -> None:
                 f"{number:4} {ROBOTS[int(one.robot)]:8}{one.robot} {one.motion:6} {one.prior:15} "
                 f"{one.noise:.2f} {'stribeck' if one.stribeck else '        '} "
                 f"{100 * with_it:6.2f} % {100 * without:6.2f} % {with_it / without:6.3f}  "
-                f"{told['weight']} {told['notices']}",
+                f"{told['scale']} {told['notices']}",
                 flush=True,
             )
     print(

@@ -25,7 +25,7 @@ from minidyn.identification.consistency.certificate import (
     driving,
     is_consistent,
 )
-from minidyn.identification.consistency.consistency import choose_weight, make_consistent
+from minidyn.identification.consistency.consistency import make_consistent
 from minidyn.identification.consistency.primal_dual import solve
 from minidyn.identification.consistency.prior import (
     centres_of,
@@ -34,6 +34,13 @@ from minidyn.identification.consistency.prior import (
     euclidean_distance,
     prior_parameters,
     upper_factor,
+)
+from minidyn.identification.consistency.scale import (
+    LEAST,
+    SCALES,
+    USUAL,
+    PriorTrial,
+    choose_scale,
 )
 from minidyn.identification.consistency.whitened import (
     Whitened,
@@ -644,22 +651,64 @@ def folds(
     return found
 
 
-def test_weight_trusts_good_priors_and_drops_bad_ones() -> None:
+def trial(
+    robot: Robot,
+    base: BaseMap,
+    every: list[tuple[Array, Array, Array, Array, float]],
+    prior: Array,
+) -> PriorTrial:
+    return PriorTrial(robot, base, every[0][:2], every, prior)
+
+
+def test_good_priors_are_held_firmly_and_bad_ones_least() -> None:
     robot = truth("ur10e")
     base = md.base_parameters(robot)
-    poor = folds(robot, base, 30, 0.5)
-    good, curve = choose_weight(robot, base, poor, robot.parameters)
-    assert good >= 100
-    assert curve[0, 0] == 0.0
-    assert np.all(np.diff(curve[:, 0]) > 0)
-    assert curve[:, 1].min() < 0.97 * curve[0, 1]
-    chosen = curve[curve[:, 0] == good, 1]
-    assert chosen == curve[:, 1].min()
+    good = choose_scale(trial(robot, base, folds(robot, base, 30, 0.5), robot.parameters))
+    assert good.scale is SCALES[0]
+    assert good.notices == ()
+    curve = dict(good.tried)
+    assert curve[good.weight] == min(curve.values())
+    assert np.all(np.diff(good.tried[:, 0]) > 0)
+    assert [row.candidate for row in good.decisions if row.is_taken] == [SCALES[0].name]
+    assert all(row.gain <= 0 for row in good.decisions)
     rich = folds(robot, base, 2000, 0.01)
     wrong = truth("ur10e", seed=8).parameters
-    bad, curve = choose_weight(robot, base, rich, wrong)
-    assert bad < 10
-    assert curve[-1, 1] > 2 * curve[:, 1].min()
+    bad = choose_scale(trial(robot, base, rich, wrong))
+    assert bad.scale is LEAST
+    assert bad.weight >= LEAST.weight  # never without weight
+    assert [notice.code for notice in bad.notices] == ["prior.little"]
+    assert bad.tried[-1, 1] > 2 * bad.tried[:, 1].min()
+    assert len(bad.decisions) >= len(SCALES)
+
+
+def test_the_least_weight_takes_half_of_each_body_from_the_geometry() -> None:
+    robot = truth("ur10e")
+    base = md.base_parameters(robot)
+    every = folds(robot, base, 60, 0.2)
+    known = robot.parameters.copy()
+    known[robot.layout.links[3]] = np.nan
+    R, z, *_ = every[0]
+    (drawn,) = centres_of(robot, base, [(R, z)])
+    mixed = trial(robot, base, every, known).at(LEAST).parameters
+    for k, part in enumerate(robot.layout.links):
+        half = 0.5 * (known[part] + drawn.phi[part])
+        np.testing.assert_allclose(mixed[part], half if k != 3 else known[part])
+
+
+def test_links_that_the_data_contradict_may_count_less() -> None:
+    """One link has a fifth of its mass, the others are right, and the data show it."""
+    robot = truth("ur10e")
+    base = md.base_parameters(robot)
+    wrong = robot.parameters.copy()
+    wrong[robot.layout.links[2]] *= 0.2
+    tested = trial(robot, base, folds(robot, base, 200, 0.05), wrong)
+    less, joints = tested.less_for_links(tested.at(SCALES[1]))
+    assert joints == (robot.joints[2].name,)
+    assert less.shares[2] == pytest.approx(LEAST.weight / SCALES[1].weight)
+    assert less.shares.max() == 1.0
+    rows = choose_scale(tested).decisions
+    assert [row.candidate for row in rows[: len(SCALES)]] == [scale.name for scale in SCALES]
+    assert rows[-1].joints == joints
 
 
 def test_held_out_misfit_is_that_of_the_consistent_fit() -> None:
@@ -667,13 +716,21 @@ def test_held_out_misfit_is_that_of_the_consistent_fit() -> None:
     base = md.base_parameters(robot)
     every = folds(robot, base, 60, 0.2)
     prior = truth("ur10e", seed=8).parameters
-    _, curve = choose_weight(robot, base, every, prior, weights=(100.0,))
-    for weight, misfit in curve:
-        total = 0.0
-        for R, z, R_valid, z_valid, rest in every:
-            fit = make_consistent(robot, base, R, z, prior=prior, weight=weight)
-            total += np.sum((R_valid @ fit.beta - z_valid) ** 2) + rest
-        assert misfit == pytest.approx(total, rel=1e-6)
+    tested = trial(robot, base, every, prior)
+    for scale in SCALES:
+        found = tested.held_out(tested.at(scale))
+        for misfit, (R, z, R_valid, z_valid, rest) in zip(found.misfits, every):
+            fit = make_consistent(robot, base, R, z, prior=found.parameters, weight=found.weight)
+            total = np.sum((R_valid @ fit.beta - z_valid) ** 2) + rest
+            assert misfit == pytest.approx(total, rel=1e-6)
+
+
+def test_short_logs_have_the_usual_scale() -> None:
+    robot = truth("two_link")
+    base = md.base_parameters(robot)
+    one = choose_scale(trial(robot, base, folds(robot, base, 30, 0.5)[:1], robot.parameters))
+    assert one.scale is USUAL
+    assert [row.reason for row in one.decisions] == ["too few blocks of time to compare scales"]
 
 
 # -------------------------------------------------------------------- the page
@@ -711,8 +768,6 @@ def test_misuse_is_named() -> None:
         make_consistent(robot, base, R, z, mass=0.0)
     with pytest.raises(UnknownName, match="entropic"):
         make_consistent(robot, base, R, z, prior_kind="entropy")
-    with pytest.raises(MinidynError, match="fold"):
-        choose_weight(robot, base, [], None)
 
 
 def test_a_rotor_may_outweigh_the_flange_it_turns() -> None:

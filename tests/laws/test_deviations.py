@@ -20,8 +20,9 @@ import minidyn as md
 from conftest import OWN, count
 from minidyn.app.result_folder import result_summary
 from minidyn.base.base_map import BaseMap
-from minidyn.identification.consistency.consistency import choose_weight, make_consistent
+from minidyn.identification.consistency.consistency import make_consistent
 from minidyn.identification.consistency.prior import centres_of
+from minidyn.identification.consistency.scale import PriorTrial, choose_scale
 from minidyn.identification.consistency.whitened import prior_errors, whiten
 from minidyn.identification.days import DAY_SPREAD, day_covariance
 from minidyn.identification.estimators.method import Fold
@@ -104,9 +105,11 @@ def test_two_deviations_hold_the_truth(border: bool, error: float | None) -> Non
         base, rng = md.base_parameters(robot), np.random.default_rng(1000 + seed)
         R, z, folds = data(robot, base, 60 if seed % 3 else 400, 0.3, rng)
         given = None if error is None else prior_of(robot, np.full(len(robot.links), error), rng)
-        weight = 0.0 if given is None else choose_weight(robot, base, folds, given)[0]
-        of_data = np.linalg.inv(R.T @ R)
-        fit = make_consistent(robot, base, R, z, prior=given, weight=weight, covariance=of_data)
+        of_data, held = np.linalg.inv(R.T @ R), {}
+        if given is not None:
+            prior = choose_scale(PriorTrial(robot, base, (R, z), folds, given))
+            held = {"prior": prior.parameters, "weight": prior.weight, "shares": prior.shares}
+        fit = make_consistent(robot, base, R, z, covariance=of_data, **held)
         assert fit.covariance is not None
         assert np.linalg.eigvalsh(fit.covariance)[0] > 0
         off.append((fit.beta - base.values()) / np.sqrt(np.diag(fit.covariance)))

@@ -18,7 +18,7 @@ from minidyn.arrays import Array, single_thread
 from minidyn.errors import MinidynError, UnknownName, Unsupported, WrongArgument
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.identification.consistency.consistency import consistent_model
-from minidyn.identification.consistency.prior import prior_parameters
+from minidyn.identification.consistency.prior import prior_parameters, require_values
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators import solve
 from minidyn.identification.estimators.method import Fold, Solution
@@ -31,6 +31,7 @@ from minidyn.identification.friction.per_log import SETTING
 from minidyn.identification.friction.shared import Joined
 from minidyn.identification.inputs import lifted
 from minidyn.identification.select import Choice, seen
+from minidyn.identification.selection import Decision, Selection
 from minidyn.identification.settings import Settings, settings_of
 from minidyn.model.lock import NOT_LOGGED
 from minidyn.model.robot import Robot
@@ -260,9 +261,11 @@ def _model(
         found.covariance,
     )
     notices, weight = [*choice.notices], dict[str, Any]()
+    decisions: tuple[Decision, ...] = ()
     if settings.consistent:
         known = prior_parameters(choice.robot, settings.prior, (kind,))
-        result, told, weight = consistent_model(
+        require_values(settings.prior, known)
+        result, told, weight, decisions = consistent_model(
             choice.robot, base, found, data, known, settings.prior_kind
         )
         beta, parameters, covariance = result.beta, result.phi, np.asarray(result.covariance)
@@ -285,6 +288,7 @@ def _model(
         **choice.record,
         **found.record,
         **weight,
+        "selection": Selection(decisions).to_json(),
         SETTING: own,
     }
     described = replace(choice.robot.with_parameters(parameters), notices=())

@@ -215,8 +215,8 @@ class Estimate(Identified):
         """Weights of the prior that were tried (k, 2), rising, with the misfit of held-out time
         blocks under each.
 
-        The misfit is in noise variances, summed over blocks; the least chose the weight. None where
-        there was no prior or no weight to choose.
+        The misfit is in noise variances, summed over blocks; the scale with the least was taken.
+        None where there was no prior or no scale to choose.
         """
         curve = self.record.get("prior_curve")
         return None if curve is None else np.array(curve, dtype=float)

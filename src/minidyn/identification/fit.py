@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from minidyn.arrays import Array
-from minidyn.identification.consistency.consistency import consistent_model
+from minidyn.identification.consistency.consistency import ConsistentModel, consistent_model
 from minidyn.identification.diagnose.excitation import with_shown_condition
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.held_out import held_out_variance, model_error
@@ -22,6 +22,7 @@ from minidyn.identification.friction.per_log import LogsSolution, solve_per_log
 from minidyn.identification.inputs import Inputs, lifted
 from minidyn.identification.rows.base_rows import observing, remembering
 from minidyn.identification.select import Choice, seen, select
+from minidyn.identification.selection import Decision
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice
 from minidyn.recording.lazy import AnyRecording
@@ -43,6 +44,7 @@ class Model:
         log_covariance: The part of it that another log does not share.
         notices: What a reader should know.
         record: What was chosen beside the terms.
+        decisions: Scales of the prior that were tried.
     """
 
     data: AnyRecording
@@ -54,6 +56,7 @@ class Model:
     log_covariance: Array
     notices: tuple[Notice, ...] = ()
     record: dict[str, Any] = field(default_factory=dict)
+    decisions: tuple[Decision, ...] = ()
 
 
 def fit_flexible(inputs: Inputs) -> Model:
@@ -111,12 +114,12 @@ def _physical(
 
 @dataclass(eq=False)
 class _Physical:
-    """Consistent models of one choice; the weight of the prior is that of its second fit."""
+    """Consistent models of one choice; the prior's scale is that of the second fit."""
 
     inputs: Inputs
     choice: Choice
     data: AnyRecording
-    weights: list[dict[str, Any]] = field(default_factory=list)
+    models: list[ConsistentModel] = field(default_factory=list)
 
     def refit(self, robot: Robot) -> Step[Model]:
         """Fit with the loads of a robot's parameters."""
@@ -127,23 +130,33 @@ class _Physical:
 
     def step(self, solution: Solution) -> Step[Model]:
         """Return the consistent model of a solution."""
-        known = self.weights[-1] if len(self.weights) > 1 else None
+        chosen = self.models[-1].record if len(self.models) > 1 else None
         choice = self.choice
-        made, notices, record = consistent_model(
+        made = consistent_model(
             choice.robot,
             choice.base,
             solution,
             self.data,
             self.inputs.prior(choice.robot),
             self.inputs.settings.prior_kind,
-            known,
+            chosen,
         )
-        self.weights.append(record)
-        both = np.asarray(made.covariance), np.asarray(made.own_covariance)
+        decisions = made.decisions if chosen is None else self.models[-1].decisions
+        self.models.append(made._replace(decisions=decisions))
+        fit = made.fit
         model = Model(
-            self.data, choice, solution, made.beta, made.phi, *both, tuple(notices), record
+            data=self.data,
+            choice=choice,
+            solution=solution,
+            beta=fit.beta,
+            parameters=fit.phi,
+            covariance=np.asarray(fit.covariance),
+            log_covariance=np.asarray(fit.own_covariance),
+            notices=tuple(made.notices),
+            record=made.record,
+            decisions=tuple(decisions),
         )
-        return Step(model, made.phi, solution.sigma)
+        return Step(model, fit.phi, solution.sigma)
 
 
 def estimate_of(
@@ -158,7 +171,7 @@ def estimate_of(
     if (sketch := sketch_of(data)) is not None:
         record[SKETCH] = sketch.to_json()
     record |= {**choice.record, **solution.record, **model.record}
-    record["selection"] = (inputs.decisions + choice.selection.rows).to_json()
+    record["selection"] = (inputs.decisions + (*choice.selection.rows, *model.decisions)).to_json()
     if isinstance(solution, LogsSolution):
         record |= solution.record_of(beta, settings.consistent)
     noise_std = solution.sigma

@@ -12,7 +12,12 @@ from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.kernel import require_whole
 from minidyn.errors import Unsupported
-from minidyn.identification.consistency.prior import as_prior, knows_a_body, prior_parameters
+from minidyn.identification.consistency.prior import (
+    as_prior,
+    knows_a_body,
+    prior_parameters,
+    require_values,
+)
 from minidyn.identification.diagnose.meaningless import has_enough, require_meaning
 from minidyn.identification.estimators.method import Method, Options
 from minidyn.identification.estimators.methods import METHODS
@@ -155,6 +160,7 @@ def inputs_of(log: Log, settings: Settings, base: BaseMap | None, options: Optio
     # a prior decides what a weak recording leaves open; without one, or without any motion, it is
     # refused
     known = prior_parameters(model, as_prior(settings.prior), (robot,))
+    require_values(as_prior(settings.prior), known)
     is_filled = has_enough(model, start, data, settings.consistent and knows_a_body(model, known))
     is_open = is_filled or not all(log.measured)
     # a simulated loop passes through the filter of the torque: a width that replaces that filter

@@ -3,16 +3,15 @@
 The physically consistent model nearest to the data, with proof. Least squares knows nothing of
 physics: noise, and directions the motion hardly shows, give negative masses and inertias. Here full
 parameters are found that fit the data as well as any consistent robot can, and where data are
-silent lie near the prior. How strong the prior is follows from how far the data show it to be off.
+silent lie near the prior. How strong the prior is, held-out blocks of time decide (`scale`).
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,53 +20,33 @@ from minidyn.arrays import Array, covariance_root, left_open, single_thread
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError, ShapeError, UnknownName
 from minidyn.identification.consistency.certificate import Certificate, driving, proved
-from minidyn.identification.consistency.primal_dual import (
-    Pair,
-    Solved,
-    solve,
-    spread,
-    spread_of_mean,
-)
+from minidyn.identification.consistency.primal_dual import Pair, Solved, solve, spread
 from minidyn.identification.consistency.prior import (
     DISTANCES,
     Prior,
     Seen,
     centres_of,
-    everywhere,
     prior_parameters,
     shares_of,
 )
+from minidyn.identification.consistency.scale import PriorTrial, choose_scale, earlier_scale
 from minidyn.identification.consistency.whitened import (
     Whitened,
     objective,
     prior_errors,
-    trusted,
     weighted,
     whiten,
 )
-from minidyn.identification.estimators.held_out import repeated_variance
-from minidyn.identification.estimators.method import Fold, Solution
+from minidyn.identification.estimators.method import Solution
 from minidyn.identification.estimators.solve import describe_open
 from minidyn.identification.rows.base_rows import typical_sizes
+from minidyn.identification.selection import Decision
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, warning
-
-WEIGHTS = tuple(10.0**k for k in range(6, -3, -2))
-AROUND = tuple(10.0**k for k in (0.5, 0.0, -0.5))
-"""Weights that are shown, times the one that the errors of the prior suggest."""
 
 _ATTEMPTS = 5
 # misfit, in noise variances, beyond which the noise is not what keeps data and bodies apart
 _ENOUGH = 1e6
-# of the least misfit: two weights in a row that are worse by more end the search; no prior is worse
-_WORSE = 0.02
-_FINEST = 3.2  # between weights around the best: half a decade
-# of the torques all over the workspace: a log that leaves less uncertain says nearly all by itself
-_KNOWN = 0.2
-_GAIN, _SURE = (
-    0.08,
-    1.7,
-)  # of the misfit, and standard errors of it: what a file in doubt must gain on held-out blocks
 
 NOT_CONVERGED = info(
     "consistency.not_converged",
@@ -99,9 +78,6 @@ class ConsistentFit:
         covariance: Of beta (b, b), prior and border included; None where that of the data was not
             given.
         own_covariance: Part of it that the same fit to another log would not share; None likewise.
-        variance: Sum of squares of the errors of torques that the covariance makes likely; None
-            where not asked for.
-        part: Of this fit in the result; the rest is of the fit beside it.
     """
 
     phi: Array
@@ -115,8 +91,6 @@ class ConsistentFit:
     notices: tuple[Notice, ...]
     covariance: Array | None = None
     own_covariance: Array | None = None
-    variance: float | None = None
-    part: float = 1.0
 
     @property
     def increase(self) -> float:
@@ -146,8 +120,6 @@ def make_consistent(
     covariance: Array | None = None,
     log_covariance: Array | None = None,
     shares: Array | None = None,
-    rows: Array | None = None,
-    beside: ConsistentFit | None = None,
 ) -> ConsistentFit:
     """Return the consistent standard parameters phi that minimise ‖R beta(phi) - z‖² + weight ·
     D(phi, prior).
@@ -178,12 +150,7 @@ def make_consistent(
         covariance: Of the base parameters as the data alone give them (b, b), infinite where they
             leave one open; then that of the result is computed, too.
         log_covariance: Part of it (b, b) that other logs of the robot do not share; None: all.
-        shares: Part of the weight of each link (links,), or of its mass, centre and inertia (links,
-            3); None: all.
-        rows: Of the regressor (k, b), for torques whose variance is asked for.
-        beside: Another fit to the same data, with its variance: the result is a mean of both, each
-            having the part that the variance of the other has in their sum, as the best mean of two
-            independent values has.
+        shares: Part of the weight of each link (links,); None: all.
 
     Raises:
         ShapeError: Arrays do not fit together.
@@ -217,23 +184,12 @@ def make_consistent(
             # digits to spare
             else:
                 factor, start = misfit / (1e-1 * _ENOUGH), None
-        mixed, variance, both = 1.0, None, list[Array]()
+        both = list[Array]()
         if covariance is not None:
             unknown = ~np.isfinite(np.diag(covariance))
             of_data = covariance, covariance if log_covariance is None else log_covariance
-            both = [*_spread(base, plain, problem, found, R / root, of_data)]
-            variance = None if rows is None else float(np.sum((rows @ both[0]) * rows))
-        if beside is not None and variance and beside.variance:
-            mixed = round(
-                beside.variance / (variance + beside.variance), 6
-            )  # rows may differ in their last digits
-            phi = mixed * phi + (1.0 - mixed) * beside.phi
-            others = np.asarray(beside.covariance), np.asarray(beside.own_covariance)
-            both = [
-                spread_of_mean(mixed, variance, beside.variance, *pair)
-                for pair in zip(both, others)
-            ]
-        both = [left_open(one, unknown) for one in both]
+            spreads = _spread(base, plain, problem, found, R / root, of_data)
+            both = [left_open(one, unknown) for one in spreads]
     notices = list(centre.notices)
     if not found.converged:
         text = (
@@ -246,9 +202,7 @@ def make_consistent(
     bodies = [np.array([of[part] for part in parts]).reshape(-1, 10) for of in (phi, centre.phi)]
     costs = misfit, before, float(np.sum(DISTANCES[prior_kind](*bodies))), float(weight)
     errors = both[0] if both else None, both[1] if both else None
-    return ConsistentFit(
-        phi, beta, *costs, certificate, iterations, (*notices, *more), *errors, variance, mixed
-    )
+    return ConsistentFit(phi, beta, *costs, certificate, iterations, (*notices, *more), *errors)
 
 
 def _spread(
@@ -312,205 +266,66 @@ def _snapped(problem: Whitened, x: Array) -> Array:
     return moved if np.isfinite(objective(problem, moved)[0]) else x
 
 
-def choose_weight(
-    robot: Robot,
-    base: BaseMap,
-    folds: Sequence[Fold],
-    prior: Prior,
-    *,
-    prior_kind: str = "entropic",
-    weights: Sequence[float] = WEIGHTS,
-    mass: float | None = None,
-    seen: Seen | None = None,
-) -> tuple[float, Array]:
-    """Return (weight, curve).
+class ConsistentModel(NamedTuple):
+    """The consistent model nearest to data and prior."""
 
-    The weight whose models predict held-out time blocks best, and all that were tried. All folds
-    are followed together from the strongest weight to the weakest, every solution being the start
-    of the next. Around the best weight others are tried too, down to half decades.
-
-    Args:
-        robot: The robot.
-        base: Its base parameters.
-        folds: (R_train, z_train, R_test, z_test, rss_test_extra) for each block held out, all in
-            noise variances.
-        prior: A robot, the path of its file, or standard parameters (p,), NaN where unknown; None
-            or False: bodies drawn from the geometry.
-        prior_kind: "entropic", "euclidean" or "geodesic".
-        weights: Weights to try; zero is always tried.
-        mass: Total mass of the moving links, kg, where it is known.
-        seen: How large torques and speeds were.
-
-    Returns:
-        The weight, and (k, 2): weights in rising order and their held-out misfit, noise variances,
-        summed over folds.
-    """
-    judged = _judged(robot, base, folds, prior, prior_kind, weights, mass, seen)
-    return judged.best, judged.curve
-
-
-@dataclass(frozen=True)
-class _Judged:
-    """Weights that were tried."""
-
-    misfits: dict[float, Array]  # of each block held out (folds,)
-    pairs: dict[float, Pair]  # solutions of all folds
-
-    @property
-    def best(self) -> float:
-        """The weight of the least misfit; the strongest where several are equal."""
-        return min(self.misfits, key=lambda weight: (self.misfits[weight].sum(), -weight))
-
-    @property
-    def curve(self) -> Array:
-        """Weights in rising order and their misfits (k, 2)."""
-        curve = np.array(
-            [(weight, misfits.sum()) for weight, misfits in sorted(self.misfits.items())]
-        )
-        curve.setflags(write=False)
-        return curve
-
-
-def _judged(
-    robot: Robot,
-    base: BaseMap,
-    folds: Sequence[Fold],
-    prior: Prior,
-    prior_kind: str,
-    weights: Sequence[float] = WEIGHTS,
-    mass: float | None = None,
-    seen: Seen | None = None,
-    shares: Array | None = None,
-) -> _Judged:
-    """Do `choose_weight`; return all that was tried."""
-    if not folds:
-        raise MinidynError("choose_weight: at least one fold is needed")
-    given = _given(robot, prior, prior_kind, mass)
-    grid = sorted({float(weight) for weight in weights if weight > 0}, reverse=True)
-    centres = centres_of(robot, base, [(R, z) for R, z, *_ in folds], given, mass, seen)
-    shares = shares_of(centres[0], given is not None) if shares is None else shares
-    tried = _Judged({}, {})
-    with single_thread():
-        plain = whiten(
-            robot, base, [(R, z, centre) for (R, z, *_), centre in zip(folds, centres)], mass
-        )
-
-        def hold_out(pair: Pair | None, *weights: float) -> None:
-            """Try weights from the same start; they are followed side by side."""
-            count = np.tile(np.arange(len(folds)), len(weights))
-            each = weighted(plain.cases(count), prior_kind, np.repeat(weights, len(folds)), shares)
-            found = solve(each, None if pair is None else pair.cases(count), tolerance=1e-6)
-            left = [
-                float(np.sum((folds[fold][2] @ beta - folds[fold][3]) ** 2)) + float(folds[fold][4])
-                for fold, beta in zip(count, each.phi(found.x) @ base.matrix.T)
-            ]
-            for weight, part in zip(weights, np.arange(len(count)).reshape(len(weights), -1)):
-                tried.misfits[weight], tried.pairs[weight] = (
-                    np.array(left)[part],
-                    found.pair.cases(part),
-                )
-
-        for weight, after in zip(grid, (None, *grid)):
-            hold_out(None if after is None else tried.pairs[after], weight)
-            sums = [misfits.sum() for misfits in tried.misfits.values()]
-            if all(value > (1 + _WORSE) * min(sums) for value in sums[-2:]) and weight < tried.best:
-                break  # past the minimum: weaker ones are slower and no better
-        hold_out(tried.pairs[min(tried.pairs)] if tried.pairs else None, 0.0)
-        apart = max((large / small for large, small in itertools.pairwise(grid)), default=1.0)
-        while tried.best > 0 and apart > _FINEST:
-            apart, best = math.sqrt(apart), tried.best
-            hold_out(tried.pairs[best], best * apart, best / apart)
-    return tried
+    fit: ConsistentFit
+    notices: list[Notice]
+    record: dict[str, Any]
+    decisions: tuple[Decision, ...] = ()  # one for each scale of the prior that was tried
 
 
 def consistent_model(
     robot: Robot,
     base: BaseMap,
-    found: Solution,
+    solution: Solution,
     recording: Any,
     known: Array | None,
     prior_kind: str = "entropic",
     chosen: Mapping[str, Any] | None = None,
-) -> tuple[ConsistentFit, list[Notice], dict[str, Any]]:
-    """Return the consistent model nearest to data and prior, notices and record.
+) -> ConsistentModel:
+    """Return the consistent model nearest to data and prior.
 
-    The prior (p,) is NaN where it is unknown; without one, bodies are drawn from the geometry where
-    data are silent. Settings that were chosen for nearly the same data say the prior's weight.
+    Args:
+        robot: The robot.
+        base: Its base parameters.
+        solution: The fit of the base parameters.
+        recording: What it was fitted to.
+        known: The prior (p,), NaN where unknown. None: there is none, and bodies are drawn from the
+            geometry where data are silent.
+        prior_kind: "entropic", "euclidean" or "geodesic".
+        chosen: Record of the model of nearly the same data, which has the scale of the prior.
     """
-    seen = typical_sizes(recording)
-    weight, record, start, shares = 0.0, dict[str, Any](), None, None
-    more: tuple[Notice, ...] = ()
+    seen, record, decisions = typical_sizes(recording), dict[str, Any](), tuple[Decision, ...]()
+    scaled: dict[str, Any] = {}
+    notices = list[Notice]()
     if known is not None:
-        noise = repeated_variance(folds := found.folds())
-        trust = trusted(
-            robot, base, found.R / math.sqrt(noise), found.z / math.sqrt(noise), known, seen
-        )
-        shares, more, record = (
-            trust.shares,
-            trust.notices,
-            {"prior_kind": prior_kind, "prior_weight": 0.0},
-        )
-        record["prior_shares"] = shares.tolist()
-        use, weight, curve = not trust.doubted, noise * trust.weight, np.zeros((0, 2))
-        if chosen is not None and "prior_curve" in chosen:
-            use, weight, curve = True, chosen["prior_weight"], np.array(chosen["prior_curve"])
-        elif folds and (use or trust.likely):  # a short log may have none to judge by
-            weights = (
-                [noise * trust.weight * factor for factor in AROUND]
-                if trust.weight > 0
-                else WEIGHTS
-            )
-            tried = _judged(
-                robot, base, folds, trust.known, prior_kind, weights, seen=seen, shares=shares
-            )
-            weight, curve = noise * trust.weight if trust.weight > 0 else tried.best, tried.curve
-            start = tried.pairs[weight].cases(np.arange(1))
-            without = _judged(robot, base, folds, None, prior_kind, (), seen=seen).misfits[0.0]
-            judges = (
-                weights if trust.doubted and trust.weight > 0 else [weight]
-            )  # sure gains hold with less weight
-            gains = without - np.array([tried.misfits[one] for one in judges])
-            sure = _SURE * math.sqrt(len(without)) * gains.std(axis=1, ddof=int(len(without) > 1))
-            least = (
-                np.maximum(_GAIN * without.sum(), sure)
-                if trust.doubted
-                else -_WORSE * without.sum()
-            )
-            use = trust.weight == 0 or bool(np.all(gains.sum(axis=1) >= least))
-        if use:
-            known = trust.known
-            record |= {"prior_weight": weight}
-            record |= {"prior_curve": curve.tolist()} if len(curve) else {}
-        else:
-            known, weight, start, shares, more = None, 0.0, None, None, trust.left_out
-    options: dict[str, Any] = {
-        "prior_kind": prior_kind,
-        "weight": weight,
-        "shares": shares,
-        "rss": found.rest,
-    }
-    options |= {
-        "seen": seen,
-        "start": start,
-        "covariance": found.covariance,
-        "log_covariance": found.of_log,
-    }
-    if weight > 0 and np.isfinite(found.covariance).all():
-        rows = everywhere(robot.with_parameters(base.lift(found.beta)), base)
-        if np.sum((rows @ found.covariance) * rows) < _KNOWN**2 * np.sum((rows @ found.beta) ** 2):
-            # a file has little to give there and may mislead: the fit without it has its part
-            bare = options | {"weight": 0.0, "shares": None, "start": None, "rows": rows}
-            options |= {
-                "rows": rows,
-                "beside": make_consistent(robot, base, found.R, found.z, **bare),
-            }
-    result = make_consistent(robot, base, found.R, found.z, prior=known, **options)
-    record |= {"prior_part": result.part} if weight > 0 else {}
-    notices = [*more, *result.notices]
-    if names := describe_open(found.R, base):
+        data = solution.R, solution.z
+        trial = PriorTrial(robot, base, data, solution.folds(), known, prior_kind, seen)
+        is_chosen = chosen is not None and "prior_scale" in chosen
+        prior = earlier_scale(trial, chosen or {}) if is_chosen else choose_scale(trial)
+        start = None if prior.pair is None else prior.pair.cases(np.arange(1))
+        scaled = {"prior": prior.parameters, "weight": prior.weight, "start": start}
+        scaled["shares"] = prior.shares
+        record, decisions = {"prior_kind": prior_kind, **prior.record}, prior.decisions
+        notices += prior.notices
+    fit = make_consistent(
+        robot,
+        base,
+        solution.R,
+        solution.z,
+        prior_kind=prior_kind,
+        rss=solution.rest,
+        seen=seen,
+        covariance=solution.covariance,
+        log_covariance=solution.of_log,
+        **scaled,
+    )
+    notices += fit.notices
+    if names := describe_open(solution.R, base):
         record["open"] = names
         text = f"the recording does not determine all base parameters: combinations of {names} "
         text += "stay open and follow the prior; their standard deviation is infinite"
         notices.append(OPEN(text, names=names))
-    record["misfit_increase"] = result.increase
-    return result, notices, record
+    record["misfit_increase"] = fit.increase
+    return ConsistentModel(fit, notices, record, decisions)

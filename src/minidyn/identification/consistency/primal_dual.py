@@ -51,8 +51,6 @@ _OFF = 1.0
 # curvature of a geodesic distance, over that of the entropy, where it has less or bends the other
 # way
 _FLATTEST = 0.1
-_EYE, _HALF = np.eye(4), 0.5 * np.eye(10)
-_PLACES = np.triu_indices(4)
 
 
 @dataclass(frozen=True)
@@ -205,7 +203,7 @@ def _factored(
     c, links = turn.shape[:2]
     n = 10 * links
     bend = turn @ (problem.Q if more is None else problem.Q + more) @ np.swapaxes(turn, -1, -2)
-    K = np.linalg.solve(np.linalg.cholesky(_HALF + bend), turn)
+    K = np.linalg.solve(np.linalg.cholesky(0.5 * np.eye(10) + bend), turn)
     root = 1.0 / np.sqrt(diagonal)
     M = np.empty_like(problem.D)
     by_link = np.swapaxes(problem.D[..., :n].reshape(c, -1, links, 10), 1, 2)
@@ -252,7 +250,7 @@ def _step(problem: Whitened, pair: Pair) -> tuple[Pair, Array]:
     root = 1.0 / np.sqrt(d)
     G = L @ np.swapaxes(Vt, -1, -2) * root[..., None, :]
     inverse = np.swapaxes(U * root[..., None, :], -1, -2) @ factor
-    across, D = np.swapaxes(inverse, -1, -2), d[..., None] * _EYE
+    across, D = np.swapaxes(inverse, -1, -2), d[..., None] * np.eye(4)
     diagonal = problem.q.copy()
     diagonal[:, problem.positive - n] += 0.5 * s / u
     solved = _factored(problem, congruence(G), diagonal)
@@ -276,7 +274,7 @@ def _step(problem: Whitened, pair: Pair) -> tuple[Pair, Array]:
 
     now, product = np.mean(d**2, axis=-1), u * s
     _, dY, dZ, du, ds, forward, back, back_s = move(
-        (kappa[..., None] / d)[..., None] * _EYE, scalar
+        (kappa[..., None] / d)[..., None] * np.eye(4), scalar
     )
     together = np.minimum(back.min(axis=-1, initial=1.0), back_s.min(axis=-1, initial=1.0))
     first, second = forward[:, None, None, None], together[:, None, None, None]
@@ -295,7 +293,7 @@ def _step(problem: Whitened, pair: Pair) -> tuple[Pair, Array]:
     bent = np.minimum(limit, 1.0)[..., None, None] * bent
     bent_s = np.clip((forward * together)[:, None] * du * ds, -target_s, 0.5 * target_s)
     dx, dY, dZ, du, ds, forward, back, back_s = move(
-        (target[..., None] / d)[..., None] * _EYE - bent, target_s - bent_s
+        (target[..., None] / d)[..., None] * np.eye(4) - bent, target_s - bent_s
     )
     far = [
         np.abs(d**2 / kappa[..., None] - 1.0).max(axis=(1, 2), initial=0.0),
@@ -407,23 +405,6 @@ def spread(
     return of_roots(of_noise, of_prior, way[:, None]), of_roots(of_log)
 
 
-def spread_of_mean(
-    part: float, variance: float, of_other: float, own: Array, other: Array
-) -> Array:
-    """Return the covariance (b, b) of a mean of two estimates at its largest.
-
-    How their errors go together is unknown. One has the part and its covariance `own`, the other
-    the rest; the variances are of torques that both predict. For any t > 0, (1 + t) part² own +
-    (1 + 1 / t) (1 - part)² other is not less than the covariance of the mean; t is such that the
-    torque's variance is that of errors which are alike. What is infinite counts as nothing in the
-    other.
-    """
-    roots = np.sqrt(variance), np.sqrt(of_other)
-    size = part * roots[0] + (1.0 - part) * roots[1]
-    other = np.where(np.isfinite(other), other, 0.0)
-    return np.asarray(size * (part / roots[0] * own + (1.0 - part) / roots[1] * other))
-
-
 def _curvature(problem: Whitened, x: Array) -> Array:
     """Return half the curvature (p, p) of all that is not data, in the one case.
 
@@ -458,6 +439,6 @@ def _geodesic(problem: Whitened, x: Array) -> tuple[Array, Array]:
     same = np.abs(apart) < 1e-6 * np.sqrt(product)
     mean = 0.5 * (logs[..., :, None] + logs[..., None, :])
     bend = np.where(same, (1.0 - mean) / product, ratio / np.where(same, 1.0, apart))
-    bend = np.maximum(bend, _FLATTEST / product)[..., _PLACES[0], _PLACES[1]]
+    bend = np.maximum(bend, _FLATTEST / product)[..., *np.triu_indices(4)]
     C = congruence(turn)
     return slope, 0.5 * weight * (C * bend[..., None, :]) @ np.swapaxes(C, -1, -2)

@@ -22,7 +22,6 @@ from minidyn.base.numeric.samples import random_states, units_of
 from minidyn.dynamics.functions import gravity_of_links, inertias_of_links
 from minidyn.errors import MinidynError, ShapeError
 from minidyn.formats.load import as_robot
-from minidyn.identification.rows.base_rows import steady_regressor
 from minidyn.model.drives import INERTIAS, NON_NEGATIVE, ROTOR, TERMS
 from minidyn.model.parameters import from_pseudo_inertia, realizability, to_pseudo_inertia
 from minidyn.model.robot import Robot
@@ -56,13 +55,9 @@ _DENSITY = (
 )
 _SEEN = 3.0  # standard deviations above which a link is seen in the data
 _POSITIONS = 40  # at which the torque of the prior bodies is looked at
-_STATES, _FAST = (
-    150,
-    0.4,
-)  # where a model is to hold, and speeds there: of L / T, about 2 rad/s for an arm
 _ACCELERATION = 0.2  # of L / T², about 5 rad/s² for an arm: what joints are speeded up with
 _FRICTION = 0.5  # share of that torque which is much for friction
-_FAINT = 0.02  # pull of drive terms: ten units off cost one noise variance
+FAINT = 0.02  # pull of bodies and drive terms: ten units off cost one noise variance
 _FIRM = 2.0  # the same for joints that crawl: one unit off costs one
 _CRAWL = 0.05  # of L / T, about 0.25 rad/s for an arm: joints that move less crawl
 _PART = 0.25  # of a joint's range, about a radian: a length like L for slides
@@ -74,9 +69,6 @@ _SMALLEST_ROTOR = (
 _SMALLEST = (
     1e-3  # eigenvalues of a prior body, in the metric of the default one, are raised to this
 )
-_MASSLESS = 0.01  # of the mass that its size suggests beside the heaviest of the others
-_POINT = 1e-3  # of the mean square size that the geometry suggests: a point, not a link
-_ZERO = 1e-9  # m
 _LOADED = frozenset(
     term.symbol for term in TERMS.values() if term.kind == "load"
 )  # no unit: shares of a load
@@ -120,6 +112,16 @@ def prior_parameters(robot: Robot, prior: Prior, owners: Sequence[Robot] = ()) -
                 )
             values = _carried(values, owner, robot)
     return None if np.isnan(values).all() else values
+
+
+def require_values(prior: Prior, known: Array | None) -> None:
+    """Raise where a prior that is named has no values (p,), so that it cannot count."""
+    is_named = not (prior is None or isinstance(prior, bool))
+    if is_named and (known is None or not np.any(np.nan_to_num(known))):
+        raise MinidynError(
+            "prior: it knows no mass, centre of mass, inertia or rotor, so that it cannot count; "
+            "name a robot file that has values, or leave prior out"
+        )
 
 
 def _carried(values: Array, before: Robot, after: Robot) -> Array:
@@ -344,7 +346,7 @@ def _drive_scales(robot: Robot, phi: Array, seen: Seen | None) -> tuple[Array, A
     torques = torques + _ACCELERATION * inertias * units.speeds / units.time
     # a wrist carries little, but its drive is no hundredth of a shoulder's
     torques = np.maximum(torques, _SMALLEST_DRIVE * np.max(torques / units.rows) * units.rows)
-    pulls = np.full(robot.n, _FAINT)
+    pulls = np.full(robot.n, FAINT)
     if seen is not None:
         torques = np.maximum(torques, seen[0])
         limits = [robot.joints[k].limits for k in robot.independent]
@@ -357,7 +359,7 @@ def _drive_scales(robot: Robot, phi: Array, seen: Seen | None) -> tuple[Array, A
     # large
     sizes = units.rows / units.speeds
     inertias = np.maximum(inertias, _SMALLEST_ROTOR * np.max(inertias / sizes) * sizes)
-    of_joints = np.full((3, len(robot.joints)), [[np.max(inertias)], [np.max(torques)], [_FAINT]])
+    of_joints = np.full((3, len(robot.joints)), [[np.max(inertias)], [np.max(torques)], [FAINT]])
     of_joints[:, list(robot.independent)] = inertias, torques, pulls
     rows = (
         np.array([units.length if joint.turns else 1.0 for joint in robot.joints])
@@ -377,16 +379,6 @@ def _drive_scales(robot: Robot, phi: Array, seen: Seen | None) -> tuple[Array, A
         )
         faint[column.index] = pull
     return scales, faint
-
-
-def everywhere(robot: Robot, base: BaseMap) -> Array:
-    """Return the regressor (k, b) at states all over the workspace, torques in units of the robot's
-    own.
-    """
-    units = units_of(robot)
-    states = random_states(robot, units, _STATES, 0)
-    Y = steady_regressor(robot, base, states.q, _FAST * states.dq, _FAST * states.ddq)
-    return np.asarray((Y / units.rows[:, None]).reshape(-1, base.rank))
 
 
 def _consistent(given: Array, body: Array) -> tuple[Array, str]:
@@ -455,52 +447,3 @@ def _beside(columns: Array, others: Array) -> Array:
     U, s, _ = np.linalg.svd(others[:, sizes > 0] / sizes[sizes > 0], full_matrices=False)
     U = U[:, s > 1e-10 * s[0]]
     return np.asarray(columns - U @ (U.T @ columns))
-
-
-def oddities(robot: Robot, known: Array) -> dict[str, list[str]]:
-    """Return names of links that no link is like.
-
-    Next to no mass beside the others, or next to no size. Also of those whose values are all zero
-    beside others, and of those whose centre of mass is the origin of their frame, where all have it
-    there.
-    """
-    parts = {
-        name: (part, k) for k, (name, part) in enumerate(zip(robot.link_names, robot.layout.links))
-    }
-    bodies = {name: (known[part], k) for name, (part, k) in parts.items() if known[part][9] > 0}
-    bodies = {name: pair for name, pair in bodies.items() if np.isfinite(pair[0]).all()}
-    shapes = default_bodies(robot)
-    density = {name: float(ten[9] / shapes[k, 9]) for name, (ten, k) in bodies.items()}
-    massless = [
-        name for name, found in density.items() if found < _MASSLESS * max(density.values())
-    ]
-    points = [
-        name
-        for name, (ten, k) in bodies.items()
-        if 0 <= np.trace(_gyration(ten)) < _POINT * np.trace(_gyration(shapes[k]))
-    ]
-    centres = [
-        name for name, (ten, _) in bodies.items() if np.all(np.abs(ten[6:9]) <= _ZERO * ten[9])
-    ]
-    zeros = [name for name, (part, _) in parts.items() if bodies and not np.any(known[part])]
-    centres = centres if len(centres) == len(bodies) > 1 else []
-    return {"massless": massless, "zeros": zeros, "points": points, "centres": centres}
-
-
-def sized(robot: Robot, known: Array, points: Sequence[str], size: float) -> Array:
-    """Return a prior (p,) whose points have a part of the mean square size that the geometry
-    suggests.
-    """
-    made = known.copy()
-    for name, part, shape in zip(robot.link_names, robot.layout.links, default_bodies(robot)):
-        if name in points:
-            P = to_pseudo_inertia(known[part])
-            P[:3, :3] += size * P[3, 3] * _gyration(shape)
-            made[part] = from_pseudo_inertia(P)
-    return made
-
-
-def _gyration(ten: Array) -> Array:
-    """Return the mean squares (3, 3), m², of the distances of a body's mass from its centre."""
-    P = to_pseudo_inertia(ten)
-    return np.asarray(P[:3, :3] / P[3, 3] - np.outer(P[:3, 3], P[:3, 3]) / P[3, 3] ** 2)

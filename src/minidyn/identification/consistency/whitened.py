@@ -15,14 +15,11 @@ geodesic prior adds ½ g ‖log Y₀^-½ Y Y₀^-½‖², which is not convex.
 Several problems of one robot, for instance the folds of a cross-validation, stand side by side:
 every array has the case as its first axis.
 
-The same form says how far the prior is to be trusted, link by link. With r the data's residual
-under the prior bodies, in units of the noise, and Kᵢ what errors of link i as large as itself do to
-it, r has the covariance s + Σ eᵢ Kᵢ. The eᵢ of the largest evidence (MacKay's steps) are how far
-the bodies are off, squares of parts of their own size: what the prior's weight follows from, for
-mass, centre and spread each, and what standard deviations are made of. s ≥ 1 is what no body
-explains, such as friction at a crawl that the model lacks. The same evidence of bodies drawn from
-the geometry says whether the prior is worth anything: published values are at times those of other
-links, or none at all.
+The same form says how far the prior is off, link by link. With r the data's residual under the
+prior bodies, in units of the noise, and Kᵢ what errors of link i as large as itself do to it, r has
+the covariance s + Σ eᵢ Kᵢ. The eᵢ of the largest evidence (MacKay's steps) are the mean squares of
+the errors, as parts of the bodies' own size: what standard deviations are made of. s ≥ 1 is what no
+body explains, such as friction at a crawl that the model lacks.
 """
 
 from __future__ import annotations
@@ -36,28 +33,16 @@ from numpy.typing import NDArray
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.identification.consistency.certificate import groups
-from minidyn.identification.consistency.prior import (
-    Centre,
-    Seen,
-    centres_of,
-    oddities,
-    shares_of,
-    sized,
-    upper_factor,
-)
+from minidyn.identification.consistency.prior import FAINT, Centre, upper_factor
 from minidyn.model.drives import NON_NEGATIVE
 from minidyn.model.parameters import from_pseudo_inertia, to_pseudo_inertia
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, info
 
 # the part of the prior body that every link keeps: what makes exported links strictly consistent
 MARGIN = 1e-4
-_BARRIER = 1e-4  # entropy (units: noise variances) that always keeps a link consistent
-_FAINT = (
-    0.02  # pull of every link to its prior body: a deviation of ten bodies costs one noise variance
-)
+# entropy, in noise variances, that always keeps a link consistent and a drive term positive
+_BARRIER = 1e-4
 _MASS = 0.5  # pull of every mass to its prior value: a factor of three costs one noise variance
-_DRIVE_BARRIER = 1e-4
 _TOTAL = 0.02  # relative standard deviation of a total mass that is given
 _STEEPEST = (
     1e6  # data more precise than this (relative) are as good as exact: beyond it lies rounding
@@ -66,45 +51,22 @@ _ROUNDING = 1e-15
 _INSIDE = 1e-2  # where drive terms start that the prior knows nothing of
 
 _USUAL = 0.3  # of its own size: by how much a prior body is off before any data
-_DRAWN = 1.0  # the same of bodies drawn from the geometry
 _DOUBT = 2.0  # so many numbers of a body would have to be seen to count as much as that
 _STEPS = 12
-_WORTHLESS = 1.0  # of their own size: bodies that are off by more
-# logarithm of the evidence by which unlikely bodies must be better than drawn ones: 400 to 1
-_CLEARLY = 6.0
-_PRUDENT = 0.3  # of the weight that its errors suggest: too much of it harms more than too little
-_SIZED = (
-    1.0,
-    0.1,
-    0.01,
-)  # mean square sizes that points may have, of the one that the geometry suggests
 
-IMPLAUSIBLE = info(
-    "prior.implausible",
-    "The robot file's bodies do not fit the data, or no link: they are left out, wholly or in "
-    "part.",
-    "Bodies drawn from the geometry replace what was left out. Ask the source of the robot file "
-    "for masses, centres of mass and inertias if the model is to be used beyond the recorded "
-    "motion.",
-)
-
-_PAIRS = [(i, j) for i in range(4) for j in range(i, 4)]
+_I, _J = np.triu_indices(4)
 # symmetric 4x4 matrices as ten numbers with the same norm: vec(Y) = _BASIS @ y
 _BASIS = np.zeros((16, 10))
-for _k, (_i, _j) in enumerate(_PAIRS):
+for _k, (_i, _j) in enumerate(zip(_I, _J)):
     _BASIS[4 * _i + _j, _k] = _BASIS[4 * _j + _i, _k] = 1.0 if _i == _j else np.sqrt(0.5)
 _UNITS = np.ascontiguousarray(_BASIS.T.reshape(10, 4, 4))
 # entry (kl, ij) of a congruence is W_ik W_jl + W_il W_jk, times a factor
-_I, _J = (np.array(places) for places in zip(*_PAIRS))
 _PRODUCTS = [
     (4 * _I + first[:, None], 4 * _J + second[:, None]) for first, second in ((_I, _J), (_J, _I))
 ]
 _SIZES = np.where(_I == _J, np.sqrt(0.5), 1.0)
 _FACTORS = _SIZES[:, None] * _SIZES
-# which of the ten numbers, seen from the prior body, are its mass (0), centre (1) and spread around
-# it (2)
-_PARTS = np.array([2 - (i == 3) - (j == 3) for i, j in _PAIRS])
-_PULL = 0.5 * np.diag([_FAINT + (_MASS if pair == (3, 3) else 0.0) for pair in _PAIRS])
+_PULL = 0.5 * np.diag(FAINT + np.where(_I == 3, _MASS, 0.0))
 
 
 def matrices(y: Array) -> Array:
@@ -253,7 +215,7 @@ def whiten(
         S=np.tile(np.eye(4), (*shape, 1, 1)),
         positive=positive,
         known=data[0][2].known_drives[drives][positive - n],
-        kappa_positive=np.full((len(data), len(positive)), _DRIVE_BARRIER),
+        kappa_positive=np.full((len(data), len(positive)), _BARRIER),
         exact=tuple(exact),
     )
 
@@ -288,32 +250,20 @@ def one_body(R: Array, z: Array, U: Array, kappa: float) -> Whitened:
 def weighted(problem: Whitened, prior_kind: str, weight: float | Array, shares: Array) -> Whitened:
     """Return problems of `whiten` with the distance to the prior in them.
 
-    Its weight, of all cases or of each (c,), is shared (l,) among the links, or (l, 3) among
-    masses, centres and spreads around them: what parts have more than the least of their link's is
-    held by the Euclidean distance.
+    Its weight, of all cases or of each (c,), is shared (l,) among the links.
     """
     if not np.any(weight):
         return problem
     each = np.broadcast_to(weight, len(problem.t))[:, None]
-    parts = shares if shares.ndim == 2 else np.tile(shares[:, None], 3)
-    least = parts.min(axis=1) * (prior_kind != "euclidean")
-    more, pulls, known = (
-        each[..., None] * (parts - least[:, None])[:, _PARTS],
-        each * least,
-        each * problem.known,
-    )
-    turn = congruence(np.asarray(np.linalg.inv(upper_factor(problem.bodies)), dtype=float))
-    eased = replace(
-        problem, Q=problem.Q + 0.5 * (turn * more[..., None, :]) @ np.swapaxes(turn, -1, -2)
-    )
-    if prior_kind != "euclidean":
-        eased = replace(eased, kappa_positive=problem.kappa_positive + known)
-        return (
-            replace(eased, geodesic=pulls) if prior_kind == "geodesic" else entropic(eased, pulls)
-        )
-    q = problem.q.copy()
-    q[:, problem.positive - problem.inertial] += 0.5 * known
-    return replace(eased, q=q)
+    pulls, known = each * shares, each * problem.known
+    if prior_kind == "euclidean":
+        q = problem.q.copy()
+        q[:, problem.positive - problem.inertial] += 0.5 * known
+        turn = congruence(np.asarray(np.linalg.inv(upper_factor(problem.bodies)), dtype=float))
+        firm = 0.5 * pulls[..., None, None] * (turn @ np.swapaxes(turn, -1, -2))
+        return replace(problem, Q=problem.Q + firm, q=q)
+    eased = replace(problem, kappa_positive=problem.kappa_positive + known)
+    return replace(eased, geodesic=pulls) if prior_kind == "geodesic" else entropic(eased, pulls)
 
 
 def entropic(problem: Whitened, pulls: Array) -> Whitened:
@@ -397,38 +347,18 @@ def relative(problem: Whitened, x: Array) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True)
-class Trust:
-    """What the data say of a prior."""
-
-    known: Array  # what is left of it (p,), NaN where it was left out
-    shares: (
-        Array  # part of the weight that each link gets (l,), or its mass, centre and spread (l, 3)
-    )
-    weight: float  # that its errors suggest
-    notices: tuple[Notice, ...] = ()
-    left_out: tuple[Notice, ...] = ()  # instead of these, where it is not used
-    doubted: bool = False  # drawn bodies explain the data about as well
-    likely: bool = False  # nothing is odd about it, so that held-out blocks may still speak for it
-
-
-@dataclass(frozen=True)
 class PriorErrors:
-    """By how much bodies are off."""
+    """By how much bodies are off: squares of parts of their own size."""
 
-    links: (
-        Array  # squares of parts of each body's own size (l,), or of mass, centre and spread (l, 3)
-    )
-    usual: float  # the same of all, or of those that are known best
-    evidence: float  # logarithm, but for a constant of the data
-    noise: float  # variance of what no body explains, of that of the noise
+    links: Array  # of each (l,)
+    usual: float  # of all
 
 
-def prior_errors(problem: Whitened, usual: float | Array = _USUAL) -> PriorErrors:
+def prior_errors(problem: Whitened) -> PriorErrors:
     """Return by how much the bodies are off that the problem, whose first case counts, starts with.
 
     A link that the data hardly show is as good as the others, and all of them, if nothing is seen,
-    are as `usual`. With `usual` (l, 3) masses, centres and spreads are judged each, and only beside
-    those that are as usual. Drive terms may be what they like. The prior has no weight in the
+    are off as priors usually are. Drive terms may be what they like. The prior has no weight in the
     problem.
     """
     n, D, x = problem.inertial, problem.D[0], problem.start[0].copy()
@@ -438,100 +368,18 @@ def prior_errors(problem: Whitened, usual: float | Array = _USUAL) -> PriorError
     U, s, _ = np.linalg.svd(D[:, n:])
     beside = U[:, np.count_nonzero(s > _ROUNDING * len(D) * s.max(initial=0.0)) :].T
     r, own = beside @ (problem.t[0] - D @ x), beside @ own
-    parts = [k == _PARTS for k in range(3)] if np.ndim(usual) else [_PARTS >= 0]
-    K = np.stack([own[..., part] @ np.swapaxes(own[..., part], -1, -2) for part in parts], axis=1)
-    shape, white = K.shape[:2], np.eye(len(r))
-    K = K.reshape(shape[0] * shape[1], len(r), len(r))
-    before = np.broadcast_to(np.square(usual), shape).ravel()
-    same, place = before == before[:, None], np.tile(np.arange(len(parts)), shape[0])
-    alike = (
-        [same & (place == place[:, None])] if len(parts) > 1 else []
-    )  # of one part of the body, as usual
-    every, noise = (errors := before), 1.0
+    K, white = own @ np.swapaxes(own, -1, -2), np.eye(len(r))
+    before = np.full(len(K), _USUAL**2)
+    errors, usual, noise = before, _USUAL**2, 1.0
     for _ in range(_STEPS):
         seen = (inverse := np.linalg.inv(noise * white + np.tensordot(errors, K, 1))) @ r
         left = (_DOUBT + noise**2 * float(seen @ seen)) / (
             _DOUBT + noise * float(np.trace(inverse))
         )
         squares = errors**2 * ((K @ seen) @ seen)
-        shown = errors * np.einsum(
-            "ij,lij->l", inverse, K
-        )  # numbers of each body that the data decide
-        errors, noise = before, max(1.0, left)
-        for level in (same, *alike, np.eye(len(K))):
-            errors = (_DOUBT * errors + level @ squares) / (_DOUBT + level @ shown)
-            every = errors if level is same else every
-    covariance = noise * white + np.tensordot(errors, K, 1)
-    evidence = -0.5 * (np.linalg.slogdet(covariance)[1] + r @ np.linalg.solve(covariance, r))
-    links = errors.reshape(shape) if np.ndim(usual) else errors
-    return PriorErrors(links, float(every[np.argmin(before)]), float(evidence), noise)
-
-
-def trusted(
-    robot: Robot, base: BaseMap, R: Array, z: Array, known: Array, seen: Seen | None
-) -> Trust:
-    """Return what is left of a prior (p,) after the data, R (b, b) in units of the noise and z
-    (b,), were asked.
-    """
-
-    def asked(prior: Array | None, points: Sequence[str] = ()) -> tuple[Centre, PriorErrors]:
-        (centre,) = centres_of(robot, base, [(R, z)], prior, None, seen)
-        usual = np.where(centre.known_links[:, None], [_USUAL] * 3, _DRAWN)
-        usual[[name in points for name in robot.link_names], 2] = _DRAWN
-        return centre, prior_errors(whiten(robot, base, [(R, z, centre)]), usual)
-
-    odd, left = oddities(robot, known), known.copy()
-    for name, part in zip(robot.link_names, robot.layout.links):
-        left[part] = np.nan if name in odd["massless"] else left[part]
-    centre, own = asked(left)
-    if odd["points"]:
-        sizes = [sized(robot, left, odd["points"], size) for size in _SIZED]
-        tried = [(bodies, *asked(bodies, odd["points"])) for bodies in sizes]
-        best = max(tried, key=lambda one: one[2].evidence)
-        odd["points"] = odd["points"] if best[2].evidence > own.evidence else []
-        if (
-            best[2].evidence > own.evidence - _CLEARLY
-        ):  # points in doubt get a size: else rotors stand in for it
-            left, centre, own = best
-    if not centre.known_links.any() and not any(odd.values()):  # rotors may still be known
-        return Trust(known, shares_of(centre, given=True), 0.0)
-    shares, weight = own.usual / own.links, _PRUDENT * 2.0 / own.usual * own.noise
-    drawn, bare = asked(None)
-    needed = _CLEARLY if odd["massless"] or odd["centres"] else 0.0
-    doubted = (
-        own.usual > _WORTHLESS**2
-        or own.evidence < bare.evidence + needed
-        or not centre.known_links.any()
-    )
-    factor = _mass(robot, centre.phi) / _mass(robot, drawn.phi)
-    text = (
-        "the robot file's bodies fit the data no better than bodies drawn from the geometry: they "
-        f"are off by about {100 * np.sqrt(own.usual):.0f} % of their own size and are not used as "
-        "a prior"
-    )
-    off = {"error": float(np.sqrt(own.usual)), "mass_factor": float(factor)}
-    left_out = IMPLAUSIBLE(text + _words(odd, factor), links=list(robot.link_names), **off, **odd)
-    notices: tuple[Notice, ...] = ()
-    if names := [*odd["massless"], *odd["zeros"], *odd["points"]]:
-        text = (
-            "the robot file's values of some links are not used as a prior, or not as they "
-            f"are{_words(odd, 1.0)}"
-        )
-        notices = (IMPLAUSIBLE(text, links=names, **odd),)
-    likely = bool(centre.known_links.any()) and not (odd["massless"] or odd["centres"])
-    return Trust(left, shares, weight, notices, (left_out,), doubted, likely)
-
-
-def _mass(robot: Robot, phi: Array) -> float:
-    return float(sum(phi[part][9] for part in robot.layout.links))
-
-
-def _words(odd: dict[str, list[str]], factor: float) -> str:
-    """Return what is odd about a prior, in words that follow a sentence."""
-    kinds = {"massless": "next to no mass", "zeros": "all values zero", "points": "next to no size"}
-    found = [f"{words}: {', '.join(odd[kind])}" for kind, words in kinds.items() if odd[kind]]
-    if odd["centres"]:
-        found.append("every centre of mass lies in the origin of its frame")
-    if not 1 / 3 < factor < 3:
-        found.append(f"the links weigh {factor:.2g} times what the data suggest")
-    return f" ({'; '.join(found)})" if found else ""
+        # numbers of each body that the data decide
+        shown = errors * np.einsum("ij,lij->l", inverse, K)
+        noise = max(1.0, left)
+        usual = (_DOUBT * _USUAL**2 + squares.sum()) / (_DOUBT + shown.sum())
+        errors = (_DOUBT * usual + squares) / (_DOUBT + shown)
+    return PriorErrors(errors, float(usual))
