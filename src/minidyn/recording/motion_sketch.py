@@ -70,7 +70,7 @@ class MotionSketch:
         seconds = seconds_of(recording)
         most = len(recording) // (_FEW_PIECES * LENGTH)
         recording = _averaged(recording, min(most, _count(recording, _LEAST_SECONDS / LENGTH)))
-        apart = LENGTH if len(recording) >= PIECES * LENGTH else LENGTH // 4
+        apart = LENGTH if len(recording) >= _FEW_PIECES * LENGTH else LENGTH // 4
         starts = [
             first
             for begin, end in pairwise([*recording.starts, len(recording)])
