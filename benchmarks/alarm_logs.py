@@ -252,6 +252,15 @@ def _noisy(size: float) -> Callable[[Log, Any], Log]:
     return lambda log, rng: replace(log, options={"noisy": size})
 
 
+def _of_another_time(log: Log, rng: Any) -> Log:
+    return replace(log, tau=np.roll(log.tau, len(log.tau) // 3, axis=0))
+
+
+def _wave(log: Log, rng: Any) -> Log:
+    wave = 0.25 * np.sin(2 * np.pi * rng.uniform(2.5, 5.0) * log.t)[:, None]
+    return replace(log, tau=log.tau + wave * np.sqrt(2.0) * np.std(log.tau, axis=0))
+
+
 def _cut_off(log: Log, rng: Any) -> Log:
     """One joint's torque is cut off at two thirds of its largest value."""
     return replace(
@@ -541,6 +550,13 @@ FAULTS: dict[str, tuple[str, str, tuple[str, ...], Callable[[Log, Any], Log]]] =
         lambda log, rng: replace(
             log, q=np.where(np.arange(log.file.n) > 0, log.q, log.q[0]), dq=None
         ),
+    ),
+    "check.not_explained": ("torques of another time", "check", ROBOTS, _of_another_time),
+    "check.little_explained": (
+        "a wave of a quarter of the torque, 2.5 to 5 Hz",
+        "check",
+        ROBOTS,
+        _wave,
     ),
     "check.beyond_limits": (
         "positions in degrees",

@@ -53,6 +53,7 @@ BY_NAME = {
     "recording.units_converted": "units in names of columns",
     "recording.other_joints": "names of joints",
     "recording.not_logged": "names of joints",
+    "recording.locked_moves": "joints that the user locks",
     "recording.signal_missing": "signals of several files",
     "recording.time_unit_guessed": "name of the time column",
     "recording.coupled_drives": "the mapping",

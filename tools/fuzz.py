@@ -57,6 +57,7 @@ HANG_CHAIN = 60.0  # ... for a whole chain
 WAIT = 300.0  # s on the clock
 MEMORY = 1_000_000  # kB, besides what the fuzzer itself takes
 BATCH = 1000  # files of one child process
+BATCH_CHAIN = 250  # ... which compiles anew what chains share
 BAD = ("unforeseen", "foreign", "crash", "hang", "memory")
 """Outcomes that must not be; the others are "read" and "told"."""
 
@@ -275,7 +276,7 @@ def run(
     end, left = time.monotonic() + seconds, inputs
     while time.monotonic() < end and left > 0:
         for kind in formats:
-            size = min(BATCH // 10 if kind == CHAIN else BATCH, left)
+            size = min(BATCH_CHAIN if kind == CHAIN else BATCH, left)
             if size < 1 or time.monotonic() > end:
                 return
             counts, broken = fuzzer.batch(kind, first.get(kind, 0), size)

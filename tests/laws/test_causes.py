@@ -126,3 +126,19 @@ def test_such_logs_are_red_before_and_after_the_fit(planted: str) -> None:
     verdict = estimate.verdict(md.validate(estimate, log[1500:]))
     assert (verdict.level, verdict.headline) == ("bad", "Not to be used yet")
     assert md.check(file, healthy).level != "bad"
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("panda", "check.not_explained"), ("ur10e", "check.little_explained")]
+)
+def test_swapped_torques_are_named_where_no_mass_is_known(name: str, code: str) -> None:
+    """Nothing contradicts them but the fit itself, which leaves much of the torques."""
+    known, healthy = robot_and_log(name, 1, 0.1)
+    file = known.with_parameters(np.full(len(known.parameters), np.nan))
+    checked = md.check(file, PLANTED["swapped torques"][2](healthy))
+    (notice,) = [one for one in checked.notices if one.code.endswith("_explained")]
+    assert notice.code == code
+    assert not checked.ok
+    assert notice.data["joint"] in known.joint_names[1:3]
+    codes = {one.code for one in md.check(file, healthy).notices}
+    assert not codes & {"check.not_explained", "check.little_explained"}

@@ -15,7 +15,7 @@ from minidyn.recording.motion_sketch import MotionSketch
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from alarm_logs import ROBOTS
-from changed_copies import CHANGES, runs
+from changed_copies import CHANGES, measured, runs
 
 UR10 = Path(__file__).parents[3] / "shared" / "data" / "ur10_exciting"
 
@@ -47,6 +47,30 @@ def test_copies_of_a_measured_log_whose_torques_are_smooth() -> None:
     found = [known.compare(change(fitted)).is_copy for change in CHANGES.values()]
     assert np.mean(found) >= 0.8  # noise of 1 % hides that of such torques
     assert not known.compare(log.part(0.7)).is_copy
+
+
+@pytest.mark.skipif(not UR10.is_dir(), reason="measured logs are not there")
+@pytest.mark.parametrize(
+    "change", ["resampled to 97 Hz", "low-passed at 20 Hz", "torques low-passed at 10 Hz"]
+)
+def test_copies_of_fast_measured_logs(change: str) -> None:
+    """5 kHz (TX40) and 250 Hz (KR300): what a filter leaves of the noise shows in long pieces."""
+    logs = measured()
+    for robot in ("TX40", "KR300"):
+        fitted, other = logs[robot][:2]
+        known = MotionSketch.of(fitted)
+        assert known is not None
+        assert known.compare(CHANGES[change](fitted)).is_copy
+        assert not known.compare(CHANGES[change](other)).is_copy
+
+
+@pytest.mark.skipif(not UR10.is_dir(), reason="measured logs are not there")
+def test_copies_of_a_short_measured_log() -> None:
+    """218 samples hold more than one piece, so that one cut off at its beginning is found."""
+    _, fitted = measured()["Panda"]
+    known = MotionSketch.of(fitted)
+    assert known is not None
+    assert known.compare(CHANGES["resampled by half a step"](fitted)).is_copy
 
 
 @pytest.mark.parametrize("change", ["resampled to 230 Hz", "1 % noise", "positions times 1.02"])

@@ -200,6 +200,28 @@ def test_locks_in_python_studies_and_mappings(gripper: Path) -> None:
     assert estimate.robot.locked_joints == {"finger": 0.03}
 
 
+@pytest.mark.parametrize("degrees", [False, True])
+def test_a_locked_joint_that_the_log_has_elsewhere_is_named(degrees: bool, tmp_path: Path) -> None:
+    arm = md.load("ur10e")
+    t = np.arange(400) / 100
+    q = 0.3 * np.sin(np.outer(t, 1.0 + np.arange(6)))
+    q[:, 3], q[:, 4] = 0.2, 0.01  # stand still, one of them where it is locked
+    columns = {f"q.{name}": column for name, column in zip(arm.joint_names, q.T)}
+    path = tmp_path / "log.csv"
+    unit = 180 / math.pi if degrees else 1.0
+    table = np.column_stack([t, *(unit * column for column in columns.values()), np.cos(q)])
+    names = ["t", *columns, *(f"tau.{name}" for name in arm.joint_names)]
+    np.savetxt(path, table, delimiter=",", header=",".join(names), comments="")
+    held = arm.locked(["elbow_joint", "wrist_1_joint", "wrist_2_joint"])
+    options = {"units": "deg"} if degrees else {}
+    for lazy in (False, True):
+        log = md.read_recording(path, held, lazy=lazy, **options)
+        named = {one.data["joint"]: one for one in log.notices if "locked" in one.code}
+        assert set(named) == {"elbow_joint", "wrist_1_joint"}
+        assert named["elbow_joint"].level == "warning"
+        assert named["wrist_1_joint"].data["highest"] == pytest.approx(0.2)
+
+
 @pytest.mark.parametrize("in_memory", [False, True])
 def test_a_fleet_whose_logs_lack_a_joint(gripper: Path, in_memory: bool) -> None:
     robot, log = md.load(gripper / "robot.urdf"), gripper / "log.csv"

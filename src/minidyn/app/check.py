@@ -50,6 +50,7 @@ from minidyn.identification.select import select, starting_model
 from minidyn.identification.settings import Settings
 from minidyn.identification.terms.gravity_direction import mounted_as_logged
 from minidyn.identification.validate import fitted_notices, overlap_of
+from minidyn.identification.verdict import Limits
 from minidyn.model.robot import Robot
 from minidyn.notices import (
     BY_GRADE,
@@ -60,6 +61,7 @@ from minidyn.notices import (
     grade_of,
     most_serious_first,
     notices_json,
+    warning,
     worth_telling,
 )
 from minidyn.recording.lazy import AnyRecording, LazyRecording
@@ -82,6 +84,21 @@ NOT_FITTED = error(
     "check.not_fitted",
     "No model could be fitted to the log, not even a first one.",
     "Mend what the sentence names; then check again.",
+)
+_BELONG = (
+    "Check that joint {joint} has its own columns, then order and signs of all of them, the unit "
+    "of time, and that the log is this robot's. Where all is right, the robot has an effect that "
+    "no model has: a spring, a brake, a coupling of joints."
+)
+NOT_EXPLAINED = error(
+    "check.not_explained",
+    "A first fit leaves so much of the torques that a model of this log would not be used.",
+    _BELONG,
+)
+LITTLE_EXPLAINED = warning(
+    "check.little_explained",
+    "A first fit leaves more of the torques than a good model may on test data.",
+    _BELONG,
 )
 NOT_SHOWN = error(
     "check.not_shown",
@@ -320,6 +337,7 @@ def check(
     if first is not None:
         measured = zip(joints, first.found.sigma.tolist(), first.scales.tolist())
         joints = [replace(one, noise=noise, scale=scale) for one, noise, scale in measured]
+        notices += _not_explained(joints)
     overlap, same = overlap_of(fitted, raw, raw)
     notices += [*fact_notices(joints, runs), *fitted_notices(overlap), *same]
     return Check(
@@ -332,6 +350,21 @@ def check(
         math.nan if first is None else first.found.condition,
         overlap,
     )
+
+
+def _not_explained(joints: Sequence[JointFacts]) -> list[Notice]:
+    """Return a notice where a first fit leaves more of the torques than a model may on tests."""
+    left, torque = (
+        np.nan_to_num([getattr(one, name) for one in joints]) for name in ("noise", "torque_rms")
+    )
+    size = float(np.linalg.norm(torque))
+    share = float(np.linalg.norm(left)) / size if size > 0 else 0.0
+    if share <= Limits().error:
+        return []
+    kind = NOT_EXPLAINED if share > Limits().error_poor else LITTLE_EXPLAINED
+    worst = joints[int(np.argmax(left))].name
+    text = f"a first fit leaves {100 * share:.0f} % of the torques, most of it at {worst}"
+    return [kind(text, share=share, joint=worst)]
 
 
 def _sketch(

@@ -22,7 +22,7 @@ from minidyn.identification.friction.per_log import LogsSolution, solve_per_log
 from minidyn.identification.inputs import Inputs, lifted
 from minidyn.identification.rows.base_rows import observing, remembering
 from minidyn.identification.select import Choice, seen, select
-from minidyn.identification.selection import Decision
+from minidyn.identification.selection import Decision, Selection
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice
 from minidyn.recording.lazy import AnyRecording
@@ -171,7 +171,8 @@ def estimate_of(
     if (sketch := sketch_of(data)) is not None:
         record[SKETCH] = sketch.to_json()
     record |= {**choice.record, **solution.record, **model.record}
-    record["selection"] = (inputs.decisions + (*choice.selection.rows, *model.decisions)).to_json()
+    rows = (*inputs.decisions, *choice.selection, *model.decisions)
+    record["selection"] = Selection(rows).to_json()
     if isinstance(solution, LogsSolution):
         record |= solution.record_of(beta, settings.consistent)
     noise_std = solution.sigma

@@ -1,10 +1,12 @@
 """Pieces of a recording, by which a changed copy of it is told from another run of its motion.
 
 A sketch keeps `PIECES` pieces of `LENGTH` consecutive samples, spread evenly over a recording in
-memory. In a recording that is compared each piece's motion is looked for at any lag and rate,
-positions up to an offset of each joint. Where it is there, torques decide: the noise of a
-measurement never comes twice. A copy has it, however it was resampled, filtered, scaled or shaken
-in addition; the same program run a second time has noise of its own. Three signs count, over
+memory; of a fast recording means of a few samples each, so that pieces are long enough to show
+the motion and the noise that resampling and filters leave. In a recording that is compared each
+piece's motion is looked for at any lag and rate, positions up to an offset of each joint. Where it
+is there, torques decide: the noise of a measurement never comes twice. A copy has it, however it
+was resampled, filtered, scaled or shaken in addition; the same program run a second time has noise
+of its own. Three signs count, over
 all pieces and joints, with scale and offset of each joint left free:
 
     third differences, nearly all noise, of both are correlated, or
@@ -26,6 +28,8 @@ from minidyn.arrays import Array
 from minidyn.recording.recording import Recording
 
 PIECES, LENGTH = 12, 128
+_LEAST_SECONDS = 1.0  # of a piece: means of a tenth of it pass a low-pass of 10 Hz
+_FEW_PIECES = 4  # of a short recording: more of them count before longer ones
 _MOST_LAGS = 1e6  # that are tried: more are times that jump
 _CANDIDATES = 6  # places of the compared recording that are looked at more closely, for each piece
 _ROUNDS = 6  # in which a lag settles
@@ -63,10 +67,14 @@ class MotionSketch:
     @classmethod
     def of(cls, recording: Recording) -> MotionSketch | None:
         """Return pieces of a recording; None where it is too short or holds no numbers."""
+        seconds = seconds_of(recording)
+        most = len(recording) // (_FEW_PIECES * LENGTH)
+        recording = _averaged(recording, min(most, _count(recording, _LEAST_SECONDS / LENGTH)))
+        apart = LENGTH if len(recording) >= _FEW_PIECES * LENGTH else LENGTH // 4
         starts = [
             first
             for begin, end in pairwise([*recording.starts, len(recording)])
-            for first in range(begin, end - LENGTH + 1, LENGTH)
+            for first in range(begin, end - LENGTH + 1, apart)
         ]
         if recording.tau is None or not starts:
             return None
@@ -89,7 +97,7 @@ class MotionSketch:
         if not sound:
             return None
         t, q, tau = (np.stack([np.asarray(piece[k]) for piece in sound]) for k in range(3))
-        return cls(t - t[:, :1], q, tau, seconds_of(recording))
+        return cls(t - t[:, :1], q, tau, seconds)
 
     @classmethod
     def joined(cls, parts: Iterable[MotionSketch | None]) -> MotionSketch | None:
@@ -132,11 +140,12 @@ class MotionSketch:
         """Return which share of a recording has this motion, and whether it is a copy."""
         if tested.tau is None or tested.n != self.q.shape[2]:
             return MotionOverlap(0.0, False)
-        log = _Log.of(tested)
+        seconds = max(seconds_of(tested), 1e-9)
+        step = min(float(np.median(np.diff(self.t))), _LEAST_SECONDS / LENGTH)
+        log = _Log.of(_averaged(tested, _count(tested, step)))
         pairs = [pair for k in range(len(self.t)) if (pair := self._found(log, k)) is not None]
         if not pairs:
             return MotionOverlap(0.0, False)
-        seconds = max(seconds_of(tested), 1e-9)
         share = min(1.0, len(pairs) / len(self.t) * self.seconds / seconds)
         return MotionOverlap(share, _is_copy(pairs))
 
@@ -271,6 +280,28 @@ def seconds_of(recording: Recording) -> float:
     """Return the length of all runs, s."""
     ends = pairwise([*recording.starts, len(recording)])
     return float(sum(recording.t[end - 1] - recording.t[begin] for begin, end in ends))
+
+
+def _count(recording: Recording, step: float) -> int:
+    """Return how many samples last about as long as a step, s."""
+    own = float(np.median(np.diff(recording.t))) if len(recording) > 1 else 0.0
+    return int(step / own + 0.5) if own > 0 else 1
+
+
+def _averaged(recording: Recording, count: int) -> Recording:
+    """Return means of each so many consecutive samples of a run."""
+    count = min(count, len(recording))
+    if count < 2:
+        return recording
+    runs = []
+    for run in recording.runs:
+        whole = len(run) // count * count
+        arrays = (np.asarray(x)[:whole] for x in (run.t, run.q, run.tau))
+        t, q, tau = (x.reshape(-1, count, *x.shape[1:]).mean(axis=1) for x in arrays)
+        runs.append((t, q, tau))
+    starts = np.cumsum([0, *(len(run[0]) for run in runs[:-1])])
+    t, q, tau = (np.concatenate([run[k] for run in runs]) for k in range(3))
+    return Recording(t, q, tau, joint_names=recording.joint_names, starts=starts.tolist())
 
 
 def _at(t: Array, values: Array, times: Any) -> Array:

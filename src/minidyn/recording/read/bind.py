@@ -92,6 +92,7 @@ class Binding:
     units: Mapping[
         str, tuple[str, ...]
     ]  # of signals with units that are not SI: each column's, "" where it has none
+    locked: Mapping[str, str]  # column of positions of each locked joint that the table has
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -174,8 +175,15 @@ def bind(table: LogTable, given: SignalMap, robot: Robot | None) -> Binding:
         )
     if given.command is not None:
         telemetry[COMMAND] = _of_joints(table, "command", given.command, keys, names, chosen, known)
+    held = robot.locked_joints if robot else ()
+    locked = {
+        joint: found
+        for joint in held
+        for key, found in columns["q"].items()
+        if key not in chosen and same_word(str(key)) == same_word(joint)
+    }
     return Binding(
-        names, signals, time, given.time_unit or unit, run, telemetry, tuple(notices), units
+        names, signals, time, given.time_unit or unit, run, telemetry, tuple(notices), units, locked
     )
 
 

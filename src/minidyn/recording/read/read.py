@@ -24,7 +24,7 @@ from minidyn.errors import (
 )
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, info
+from minidyn.notices import Notice, info, warning
 from minidyn.recording.lazy import LEFT_OUT, ON_ERROR, LazyRecording, concatenate
 from minidyn.recording.prepare.unwrap import UNWRAPPED, continuous
 from minidyn.recording.read.bag import BagTable
@@ -77,6 +77,15 @@ TIME_UNIT_GUESSED = info(
     "Where {unit} is wrong, give the unit: --time-unit in the shell, time_unit in Python.",
 )
 RATE_GIVEN = info("recording.rate_given", "Times were made from the given rate.")
+LOCKED_MOVES = warning(
+    "recording.locked_moves",
+    "A joint is locked, and the log has it at other positions.",
+    "Lock it where it stood (--lock NAME=VALUE), or leave the lock away where it moved.",
+)
+
+_AWAY = (
+    0.05  # rad or m that a joint may be from where it is locked: a little bends the model little
+)
 
 T = TypeVar("T")
 _BAGS = (".bag", ".db3", ".mcap")
@@ -467,6 +476,8 @@ def _bound(table: LogTable, given: SignalMap, robot: Robot | None) -> _Source:
     in_units = SignalMap(**vars(given) | {"units": binding.units}) if binding.units else given
     convert = conversion(in_units, binding.joints, robot)
     made = _Source(table, binding, convert, given.rate or 0.0)
+    if robot is not None:
+        notices += _locked_elsewhere(made, robot)
     first = next(table.batches(binding.time or binding.signals["q"][:1], 1 << 16, 0, 1 << 16), None)
     if first is None:
         raise DescriptionError(f"{table.path}: no samples; the file has no rows")
@@ -506,6 +517,32 @@ def _bound(table: LogTable, given: SignalMap, robot: Robot | None) -> _Source:
             )
         )
     return replace(made, notices=tuple(notices))
+
+
+def _locked_elsewhere(source: _Source, robot: Robot) -> list[Notice]:
+    """Return a notice for each locked joint that the first rows have at other positions.
+
+    Nothing where joints have units or gears of their own: those of a locked one are not known.
+    """
+    scale, columns = source.convert.scale["q"], source.binding.locked
+    if not columns or np.any(scale != scale[0]) or source.convert.motion is not None:
+        return []
+    first = next(source.table.batches(tuple(columns.values()), 1 << 16, 0, 1 << 16), None)
+    if first is None:
+        return []
+    found = []
+    for joint, column in columns.items():
+        values, place = scale[0] * first[column], robot.locked_joints[joint]
+        values = values[np.isfinite(values)]
+        if not len(values) or float(np.abs(values - place).max()) <= _AWAY:
+            continue
+        low, high = float(values.min()), float(values.max())
+        text = (
+            f"{source.table.path.name}: joint {joint!r} is locked at {place:.4g}, and the log has "
+            f"it from {low:.4g} to {high:.4g} (rad or m)"
+        )
+        found.append(LOCKED_MOVES(text, joint=joint, position=place, lowest=low, highest=high))
+    return found
 
 
 def _not_seconds(values: Array) -> bool:
