@@ -29,7 +29,7 @@ from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, LoopError, near_names, require_known
 from minidyn.files import trial_file, write_atomically
 from minidyn.formats.toml.read import read_drive, read_limits, robot_of
-from minidyn.formats.toml.table import TERM_KEYS, Table, parse_tables, read_tables
+from minidyn.formats.toml.table import Table, parse_tables, read_tables, term_keys
 from minidyn.formats.toml.write import drive_text, limits_text, listed_numbers, quoted, toml_text
 from minidyn.model.drives import FRICTION, ROTOR
 from minidyn.model.geometry import SNAPPED_ANGLE, SNAPPED_AXIS
@@ -210,7 +210,7 @@ def _all_held(robot: Robot, index: int, plain: Robot, place: int) -> str:
 
 
 def _held_terms(terms: Mapping[str, float]) -> list[str]:
-    return [f"{TERM_KEYS[symbol]} = {value!r}" for symbol, value in terms.items()]
+    return [f"{term_keys()[symbol]} = {value!r}" for symbol, value in terms.items()]
 
 
 def _loaded(robot: Robot, index: int) -> bool:
@@ -410,7 +410,7 @@ def _take_edits(
     there, now = plain.joints[place], plain.drive_terms(place)
     edited = []
     if not few or "drive" in table:
-        for symbol, term in TERM_KEYS.items():
+        for symbol, term in term_keys().items():
             held = holds.number(term, 0.0, unknown=True) if holds else 0.0
             value = now.get(symbol, 0.0)
             if value != held and not close(value, held):

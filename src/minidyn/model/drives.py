@@ -358,7 +358,7 @@ INERTIAS = frozenset({ROTOR, *(term.symbol for term in TERMS.values() if term.ki
 STAYING = frozenset({ROTOR, *(TERMS[name].symbol for name in ALIASES["balancer"])})
 """Symbols of the drive columns that a choice of friction terms leaves as they are."""
 
-NON_NEGATIVE = frozenset({ROTOR, *(term.symbol for term in TERMS.values() if term.non_negative)})
+NON_NEGATIVE = {ROTOR, *(term.symbol for term in TERMS.values() if term.non_negative)}
 """Symbols of the drive columns whose parameter cannot be negative.
 
 The others may have either sign.
@@ -374,6 +374,24 @@ BOUNDED = frozenset(
 friction's: beside it their
 parameters may be negative where friction as a whole opposes the motion
 (identification/consistency/certificate.py)."""
+
+
+def add_term(name: str, term: Term) -> None:
+    """Let drives have another term: robots, files, simulation, identification and code know it.
+
+    Args:
+        name: How it is called; not one that is known.
+        term: Its symbol is two letters that no other column has. Its column is a function of the
+            speed or the position: states of drives are `minidyn.dynamics.drives`'s own.
+
+    Raises:
+        UnknownName: The name or the symbol is taken.
+    """
+    if name in TERMS or name in ALIASES or term.symbol in BY_SYMBOL or term.symbol == ROTOR:
+        raise UnknownName("name or symbol of a new drive term", name, ())
+    TERMS[name], BY_SYMBOL[term.symbol], FRICTION[name] = term, term, term.symbol
+    if term.non_negative:
+        NON_NEGATIVE.add(term.symbol)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,10 @@ from minidyn.arrays import Array
 from minidyn.base.rows import MODELS, Arithmetic
 from minidyn.dynamics.tree import REAL, Coordinates, Numbers, Row, coordinates, place
 from minidyn.errors import LoopError
-from minidyn.model.drives import INERTIAS, TERMS
+from minidyn.model.drives import BY_SYMBOL, INERTIAS
 from minidyn.model.joint import typical_length
 from minidyn.model.robot import Robot
 
-_TERM = {term.symbol: term for term in TERMS.values()}
 _HELD = 20240301  # seed of the general position of joints that are held
 _TURNS = 10.0
 _NEAR = 0.5  # rad or m: how far from home joints go that move a loop which must be solved for
@@ -59,7 +58,7 @@ def units_of(robot: Robot) -> Units:
         if column.symbol in INERTIAS:
             value = L**2 if turns else 1.0
         else:
-            term, travel = _TERM[column.symbol], 1.0 if turns else L
+            term, travel = BY_SYMBOL[column.symbol], 1.0 if turns else L
             unit = travel if term.kind == "position" else (travel / T) ** term.speed_power
             balancer = (
                 robot.joints[column.joint].drive.balancer if term.kind == "balancer" else None

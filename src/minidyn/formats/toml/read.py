@@ -15,13 +15,13 @@ from minidyn.errors import DescriptionError, UnknownName, require_known
 from minidyn.formats.toml.table import (
     MDH,
     PLACE,
-    TERM_KEYS,
     Table,
     joint_placement,
     parse_tables,
     placement,
     quantity,
     read_tables,
+    term_keys,
 )
 from minidyn.model.assemble import LooseJoint, LooseLink, LooseLoop, assemble
 from minidyn.model.balancer import LENGTHS, Balancer
@@ -54,7 +54,7 @@ _JOINT = (
 _LIMITS = ("lower", "upper", "velocity", "effort")
 _MIMIC = ("leader", "ratio", "offset", "leaders", "formula")
 _SIZES = ("sign_width", "stribeck_speed", "presliding_travel", "ripple_order", "breakaway_travel")
-_DRIVE = (*TERM_KEYS.values(), "motor_inertia", "gear_ratio", "coupling", *_SIZES, "balancer")
+_DRIVE = ("motor_inertia", "gear_ratio", "coupling", *_SIZES, "balancer")
 _BODY = ("mass", "com", "inertia")
 _INERTIAL = (*_BODY, "parameters", *STANDARD)
 _LOOP = ("name", "kind", "a", "b", "passive", "start", "functions")
@@ -305,11 +305,13 @@ def read_drive(table: Table) -> tuple[dict[str, float], Drive]:
     inner = table.table("drive")
     if inner is None:
         return {}, Drive()
-    inner.finish(_DRIVE)
+    inner.finish((*term_keys().values(), *_DRIVE))
     ratio = inner.number("gear_ratio", 1.0)
     terms = tuple(term for term in FRICTION if term in inner)
     values = {
-        symbol: inner.number(key, unknown=True) for symbol, key in TERM_KEYS.items() if key in inner
+        symbol: inner.number(key, unknown=True)
+        for symbol, key in term_keys().items()
+        if key in inner
     }
     if "motor_inertia" in inner:
         if "rotor_inertia" in inner:

@@ -31,9 +31,6 @@ from minidyn.model.joint import Joint
 from minidyn.model.mdh import mdh_steps
 from minidyn.notices import Notice
 
-TERM_KEYS = {ROTOR: "rotor_inertia"} | {symbol: term for term, symbol in FRICTION.items()}
-"""Columns of a drive, and the key of each."""
-
 _HEADER = re.compile(r"\s*\[\[?([^\[\]#]+)\]\]?")
 _KEY = re.compile(r"""\s*("[^"]*"|'[^']*'|[\w-]+)\s*(?:\.[^=]*)?=""")
 _MOST_DOTS = 100
@@ -42,6 +39,11 @@ _TOKEN = re.compile(
     r"""\"{3}|'{3}|"(?:[^"\\]|\\.)*"|'[^']*'|\#.*|[][{}]"""
 )  # what may hide or hold a line's end
 _CLOSED = {'"""': re.compile(r'(?:[^"\\]|\\.|"(?!""))*"""'), "'''": re.compile(r".*?'''")}
+
+
+def term_keys() -> dict[str, str]:
+    """Return the keys of drive terms by symbol, those from outside the package, too."""
+    return {ROTOR: "rotor_inertia"} | {symbol: term for term, symbol in FRICTION.items()}
 
 
 def read_tables(path: Path) -> Table:

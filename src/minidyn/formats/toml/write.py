@@ -13,7 +13,7 @@ from dataclasses import fields
 
 import numpy as np
 
-from minidyn.formats.toml.table import TERM_KEYS, mdh_slots
+from minidyn.formats.toml.table import mdh_slots, term_keys
 from minidyn.model.balancer import LENGTHS
 from minidyn.model.drives import Drive
 from minidyn.model.geometry import Step, Steps
@@ -117,7 +117,7 @@ def drive_text(robot: Robot, index: int) -> str:
     Its terms with their values, gear, coupling, widths.
     """
     pairs = [
-        (TERM_KEYS[symbol], _number(value)) for symbol, value in robot.drive_terms(index).items()
+        (term_keys()[symbol], _number(value)) for symbol, value in robot.drive_terms(index).items()
     ]
     drive = robot.joints[index].drive
     keys = (
