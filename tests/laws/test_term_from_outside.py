@@ -23,7 +23,7 @@ from minidyn.model import drives
 from minidyn.model.drives import FRICTION, NON_NEGATIVE, TERMS, Term, add_term
 
 PLAIN = ("viscous", "coulomb", "offset")
-LIMIT = 0.4  # rad/s, beyond which the planted drag stays
+LIMIT = 3.0  # rad/s, about which the planted drag bends
 
 
 def _drag(m: drives.Motion) -> object:
