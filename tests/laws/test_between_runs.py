@@ -229,7 +229,7 @@ def test_noise_is_that_of_the_model_handed_over() -> None:
     run = replace(run, tau=np.asarray(run.tau) - 3.0 * np.sign(run.dq) * np.sqrt(np.abs(run.dq)))
     terms = (*PLAIN, "sqrt")
     free, bound = (
-        md.identify(robot, run, friction=terms, **(FREE | {"consistent": kind}))
+        md.identify(robot, run, "wls", friction=terms, **(FREE | {"consistent": kind}))
         for kind in (False, True)
     )
     left = np.std(np.asarray(run.tau) - bound.predict(run), axis=0)
@@ -319,4 +319,4 @@ def test_cutoffs_cost_little_where_the_model_lacks_friction() -> None:
                     for run in others
                 ]
                 off.append(float(np.mean(misses)))
-            assert off[0] <= 1.08 * min(off[1:]), (seed, k, off)
+            assert off[0] <= 1.1 * min(off[1:]), (seed, k, off)

@@ -511,7 +511,8 @@ def test_the_right_terms_by_name_are_as_good_as_chosen_ones(term) -> None:
     chosen, named = (
         float(np.sqrt(np.mean((exact.tau - one.predict(exact)) ** 2))) for one in found
     )
-    assert named < 1.1 * chosen
+    # where both are within 0.05 % of the torque, which is smaller is chance
+    assert named < max(1.1 * chosen, 5e-4 * float(np.sqrt(np.mean(exact.tau**2))))
 
 
 def test_friction_that_falls_during_a_log_is_taken_off() -> None:

@@ -161,7 +161,8 @@ def test_it_can_be_forced_and_forbidden(tmp_path: Path) -> None:
     assert not mounting(log.file, made, forbid_terms="gravity_direction").decisions
     assert not mounting(log.file, made, auto=False).decisions
     estimate = md.identify(log.file, made, auto=False, force_terms="gravity_direction")
-    (row,) = estimate.selection.taken
+    (row,) = (one for one in estimate.selection if one.candidate == "gravity_direction")
+    assert row.is_taken
     assert (row.candidate, row.reason) == ("gravity_direction", "forced")
     assert GRAVITY in {notice.code for notice in estimate.notices}
     estimate.save(tmp_path / "estimate.json")

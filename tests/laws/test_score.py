@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
-from minidyn.identification.score import MIN_GAIN, MIN_STANDARD_ERRORS, Gain, block_scores
+from minidyn.identification.score import (
+    MIN_GAIN,
+    MIN_STANDARD_ERRORS,
+    Gain,
+    block_scores,
+    log_density,
+)
 
 
 def test_scores_are_those_of_a_normal_distribution_near_the_noise() -> None:
@@ -17,6 +24,14 @@ def test_scores_are_those_of_a_normal_distribution_near_the_noise() -> None:
     assert (before - after)[0] == pytest.approx(0.5 * 0.02 * rows, rel=0.02)
     worse = block_scores([rows, 10 * rows, 100 * rows], rows)
     assert worse[1] - worse[2] < 3.0 * (worse[0] - worse[1])
+
+
+def test_log_density_is_that_of_a_normal_distribution() -> None:
+    rng = np.random.default_rng(1)
+    errors, std = rng.normal(size=(3, 40, 2)), np.array([0.5, 2.0])
+    expected = norm.logpdf(errors, scale=std).sum(axis=2).mean(axis=1)
+    found = log_density(np.sum(errors**2, axis=1), np.full(3, 40), std)
+    assert found == pytest.approx(expected)
 
 
 def test_a_gain_is_worth_it_where_it_is_large_and_sure() -> None:

@@ -60,7 +60,7 @@ def test_friction_terms_do_not_stand_in_for_something_else(
 def test_a_fast_motion_is_advised_a_higher_cutoff(tmp_path: Path) -> None:
     case = truth.case_of("so101", "fast", 12)
     log = md.read_recording(case.log.save(tmp_path / "log.npz"), case.log.file)
-    default = md.identify(case.log.file, log, consistent=False)
+    default = md.identify(case.log.file, log, consistent=False, forbid_terms="cutoff")
     [notice] = [one for one in default.notices if one.code == "prepare.fast_motion"]
     higher = md.prepare(case.log.file, log, notice.data["cutoff"])
     advised = md.identify(case.log.file, higher, consistent=False)

@@ -154,9 +154,8 @@ def inputs_of(log: Log, settings: Settings, base: BaseMap | None, options: Optio
     model = mounting.robot
     start = fitted_base(model) if base is None else observing(base, log.measured)
     rows: tuple[Decision, ...] = ()
-    if _may_choose_cutoff(recording, data, settings, base):
-        prepared = partial(_at_cutoff, method, model, recording, settings)
-        data, rows = with_cutoff(model, start, data.load(), settings, prepared)
+    if base is None:
+        data, rows = with_chosen_cutoff(model, start, recording, data, settings)
     # a prior decides what a weak recording leaves open; without one, or without any motion, it is
     # refused
     known = prior_parameters(model, as_prior(settings.prior), (robot,))
@@ -188,16 +187,21 @@ def inputs_of(log: Log, settings: Settings, base: BaseMap | None, options: Optio
     )
 
 
-def _may_choose_cutoff(
-    recording: AnyRecording, data: AnyRecording, settings: Settings, base: BaseMap | None
-) -> bool:
-    """Whether a cut-off is chosen: of raw logs in memory, where nobody said one."""
+def with_chosen_cutoff(
+    model: Robot, base: BaseMap, recording: AnyRecording, data: AnyRecording, settings: Settings
+) -> tuple[AnyRecording, tuple[Decision, ...]]:
+    """Return a ready log, low-passed at a higher cut-off where that predicts it better.
+
+    Of raw logs in memory, where nobody said a cut-off.
+    """
     is_raw = isinstance(recording, Recording) and not recording.prepared and recording.ddq is None
     is_free = settings.cutoff is None and CUTOFF not in settings.forbid_terms
     rate = data.info.get("logged_rate")
     has_room = isinstance(rate, float) and MAX_SHARE * rate > HIGHER
-    is_auto = base is None and settings.terms == AUTO
-    return is_raw and is_free and is_auto and data.prepared and has_room
+    if not (is_raw and is_free and settings.terms == AUTO and data.prepared and has_room):
+        return data, ()
+    prepared = partial(_at_cutoff, METHODS[settings.method], model, recording, settings)
+    return with_cutoff(model, base, data.load(), settings, prepared)
 
 
 def _at_cutoff(

@@ -15,10 +15,8 @@ from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
 
-MIN_GAIN = 0.01
-"""Nats a sample and joint. One percent of a joint's noise power is 0.005 nats: less than twice that
-is not worth a term, however sure it is.
-"""
+MIN_GAIN = 0.02
+"""Nats a sample and joint: two percent of the error. Less is not worth a term, however sure."""
 
 MIN_STANDARD_ERRORS = 2.0
 """Of the mean gain over blocks. On real logs of ten robots the errors on other recordings are
@@ -78,3 +76,19 @@ def block_scores(squares: ArrayLike, rows: int) -> Array:
         rows: How many there are.
     """
     return np.asarray(-rows * np.log1p(np.asarray(squares, dtype=float) / rows))
+
+
+def log_density(squares: ArrayLike, samples: ArrayLike, noise_std: ArrayLike) -> Array:
+    """Return the mean normal log density of a sample in each block (blocks,), summed over joints.
+
+    For the direction of gravity, which must not be decided by a few good moments.
+
+    Args:
+        squares: Sums of squared errors on each block (blocks, n).
+        samples: Number of samples in each block (blocks,).
+        noise_std: Standard deviation of each joint's noise (n,), or of each block's fit
+            (blocks, n).
+    """
+    std, count = np.asarray(noise_std, dtype=float), np.asarray(samples, dtype=float)
+    errors = np.asarray(squares, dtype=float) / count[:, None] / std**2
+    return np.asarray(np.sum(-0.5 * errors - np.log(std) - 0.5 * math.log(2.0 * math.pi), axis=1))

@@ -123,7 +123,7 @@ class Search:
         changed = [joint for joint in drives if option[joint].friction != drives[joint].friction]
         if not changed or not self._gain(drives, option).is_worth(len(changed)):
             return None
-        return option
+        return self._finer(option, "presliding_travel")
 
     def warming(self, drives: Drives) -> Warming | None:
         """Return what the log's beginning has more of friction, where that is worth it.

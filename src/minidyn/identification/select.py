@@ -409,8 +409,9 @@ def _searched(
         drives = search.with_terms(drives)
         if warming is None and WARMING not in settings.forbid_terms:
             warming = search.warming(drives)
+        drives = search.refined(drives, named)  # a coarse shape would ask for other terms
         search.refit(drives)
-        if before == drives:
+        if all(before[joint].friction == drive.friction for joint, drive in drives.items()):
             break
     drives = search.refined(drives, named)
     final = search.refit(drives)

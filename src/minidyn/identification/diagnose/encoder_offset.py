@@ -39,6 +39,7 @@ from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.recording import Recording
 
 MIN_OFFSET = math.radians(2.0)  # smaller ones are those of elasticity, cables and lengths
+MAX_OFFSET = math.radians(20.0)  # larger ones are no small turn: springs look like them
 MIN_SEEN = 0.001  # of a slope's square that base parameters leave: less says nothing of an offset
 MAX_ROUNDS = 4  # size: of an offset, each to first order
 STEP = 1e-5  # rounding: rad, of the slope of the torque
@@ -170,6 +171,7 @@ def _stds(motion: _Motion, table: BlockProducts, joints: list[int]) -> Array:
 
 def _notices(robot: Robot, offsets: Array, stds: Array) -> list[Notice]:
     sure = np.abs(offsets) > np.maximum(MIN_OFFSET, STDS * stds)
+    sure &= np.abs(offsets) < MAX_OFFSET
     places = np.flatnonzero(sure).tolist()
     if not places:
         return []

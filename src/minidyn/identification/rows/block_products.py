@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.identification.data import BLOCKS
-from minidyn.identification.score import block_scores
+from minidyn.identification.score import log_density
 
 RIDGE = 1e-7  # rounding: of each column's square, for columns that no block shows
 _ROUNDS = 3  # size: in which weights and noise agree
@@ -81,8 +81,7 @@ class BlockProducts:
             self._squares([part[block] for part in self.products], view.whole(own))
             for block, own in enumerate(values)
         ]
-        errors = (np.array(squares) / self.samples[:, None] / noise**2).sum(axis=1)
-        return block_scores(errors, len(noise)) - float(np.sum(np.log(noise)))
+        return log_density(np.array(squares), self.samples, noise)
 
     def weighted(self, noise: Array) -> Array:
         """Return the products (c, c) of all joints and blocks, joints in units of their noise."""
