@@ -84,6 +84,7 @@ def test_all_parts_are_there(page: Path) -> None:
         "notices",
         "torque",
         "friction",
+        "decisions",
         "residuals",
         "links",
         "robot",

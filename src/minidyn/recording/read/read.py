@@ -80,7 +80,8 @@ RATE_GIVEN = info("recording.rate_given", "Times were made from the given rate."
 LOCKED_MOVES = warning(
     "recording.locked_moves",
     "A joint is locked, and the log has it at other positions.",
-    "Lock it where it stood (--lock NAME=VALUE), or leave the lock away where it moved.",
+    "Identify with the joint locked where it stood (--lock NAME=VALUE), or leave the lock away "
+    "where it moved.",
 )
 
 _AWAY = (
