@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 import minidyn as md
 from minidyn.app.cli.main import main
+from minidyn.identification.consistency.scale import SCALES
 from minidyn.identification.settings import ModelOptions, SettingsOptions, descriptions
 from minidyn.recording.prepare.preparation import Preparation, PreparationOptions
 
@@ -283,9 +284,15 @@ def test_without_auto_nothing_is_searched() -> None:
     robot, fit = truth().with_drives(sign_width=0.0), log()
     plain = md.identify(robot, fit, auto=False)
     assert plain.record["friction"] == ["viscous", "coulomb", "offset"]
-    assert not any(row.gain is not None for row in plain.selection)
+    scored = {row.candidate for row in plain.selection if row.gain is not None}
+    scales = {scale.name for scale in SCALES}  # of the prior: no term of the model
+    assert scored - {f"{name}, less for links" for name in scales} == scales
     assert "sign_width" not in plain.record
     assert all(joint.drive.sign_width == 0.0 for joint in plain.robot.joints)
+    for without in ({"consistent": False}, {"prior": False}):
+        bare = md.identify(robot, fit, auto=False, **without)
+        assert not any(row.gain is not None for row in bare.selection)
+        assert "sign_width" not in bare.record
     assert "sign_width" in md.identify(robot, fit, friction=("viscous", "coulomb")).record
 
 
