@@ -62,12 +62,13 @@ def test_a_healthy_log_is_ready_and_shows_everything() -> None:
     assert found.ok
     assert found.level == "good"
     assert not codes(found, "error")
-    estimate = md.identify(arm(), log())
+    estimate = md.identify(arm(), log(), forbid_terms="cutoff")  # a check keeps 10 Hz
     assert set(found.excitation) == set(estimate.names)
     assert found.condition == pytest.approx(estimate.condition)
     assert len(found.shown("well")) > 0.8 * len(found.excitation)
     assert not found.shown("not")
-    plain = md.identify(arm(), log(), consistent=False)  # a check makes no model consistent
+    # a check makes no model consistent, and keeps 10 Hz
+    plain = md.identify(arm(), log(), consistent=False, forbid_terms="cutoff")
     for joint, sigma in zip(found.joints, plain.sigma):
         assert joint.noise == pytest.approx(sigma)
         assert joint.reversals > 5

@@ -41,7 +41,7 @@ from minidyn.identification.diagnose.torque_scales import torque_scales
 from minidyn.identification.estimate import Estimate, load_estimate
 from minidyn.identification.estimators.method import Options, Solution
 from minidyn.identification.estimators.methods import METHODS
-from minidyn.identification.inputs import lifted, ready_for, with_chosen_cutoff
+from minidyn.identification.inputs import lifted, ready_for
 from minidyn.identification.rows.base_rows import (
     fitted_base,
     shown_parameters,
@@ -414,9 +414,7 @@ def _first_fit(robot: Robot, raw: AnyRecording) -> _FirstFit:
     model = starting_model(robot, Settings())
     data, notices = ready_for(method, model, raw)
     model, _, turned = mounted_as_logged(model, data, Settings())
-    base = fitted_base(model)
-    data, _ = with_chosen_cutoff(model, base, raw, data, Settings())
-    choice = select(model, base, data, Settings(), owners=(robot,))
+    choice = select(model, fitted_base(model), data, Settings(), owners=(robot,))
     options = Options(allow_open=True)
     data = choice.ready(data)
     found = choice.solution(lambda loaded: method.solve(loaded, choice.base, data, options)).made

@@ -46,7 +46,7 @@ MAX_SAMPLES = 1200  # size: samples looked at, gravity is slow
 MAX_COLUMNS = 600  # size: of all parts of a regressor, products of more would fill memory
 MAX_STEPS = 12  # size: of Gauss-Newton
 SIGN_WIDTH = 0.05  # of a joint's typical speed: plain friction reverses over less in no log
-MIN_ANGLE = math.radians(3.0)
+MIN_ANGLE = math.radians(10.0)
 """Smaller turns are those of floors, cables and encoders: real logs with right files have them."""
 MAX_STD = math.radians(5.0)  # a direction that is known less well is no reason to turn a robot ...
 MIN_ERRORS = 5.0  # ... but for a gain of so many standard errors, more than chance in any log
