@@ -13,6 +13,7 @@ from minidyn.display import counted, shows_progress
 from minidyn.errors import shows_options
 from minidyn.formats.load import as_robot
 from minidyn.graph.targets.cuda.kernel import require_device
+from minidyn.identification.consistency.prior import as_prior
 from minidyn.identification.diagnose.diagnose import diagnose
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.method import Options
@@ -101,6 +102,7 @@ def identify(
         Meaningless: The quick check found something; its notices say what.
     """
     settings = settings_of(settings, {"method": method, **options}, base)  # before logs are read
+    as_prior(settings.prior)  # one that is not there is found before logs are read, too
     if device is not None:
         require_device(device)
     robot = as_robot(robot)
