@@ -72,7 +72,6 @@ BY_NAME = {
     "prior.inconsistent": "the robot's file",
     "friction.one_log": "friction for each log was asked for",
     "friction.differs": "several logs, judged together",
-    "friction.load_worse": "the term was asked for by name; by default it is left out",
     "friction.loads_unsettled": "the solver",
     "payload.gains_trusted": "the mapping: gains without a covariance",
     "payload.other_gains": "the mappings of two logs",
