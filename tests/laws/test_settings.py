@@ -280,6 +280,13 @@ def test_terms_are_forced_and_forbidden() -> None:
     assert named.robot.joints[0].drive.friction == ("viscous", "coulomb")
 
 
+@pytest.mark.parametrize("name", ["cutoff", "warming"])
+def test_what_cannot_be_forced_is_refused(name: str) -> None:
+    with pytest.raises(md.MinidynError, match=f"{name} cannot be forced"):
+        md.Settings(force_terms=name)
+    assert md.Settings(forbid_terms=name).forbid_terms == (name,)
+
+
 def test_without_auto_nothing_is_searched() -> None:
     robot, fit = truth().with_drives(sign_width=0.0), log()
     plain = md.identify(robot, fit, auto=False)

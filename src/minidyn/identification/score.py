@@ -53,16 +53,6 @@ class Gain:
         """Return whether a candidate that changes so many joints is taken."""
         return self.mean >= max(MIN_GAIN * joints, MIN_STANDARD_ERRORS * self.standard_error)
 
-    def record(self, candidate: str, joints: tuple[str, ...]) -> dict[str, object]:
-        """Return a row of the table of decisions: plain values."""
-        return {
-            "candidate": candidate,
-            "joints": list(joints),
-            "gain": self.mean,
-            "standard_error": self.standard_error,
-            "taken": self.is_worth(len(joints)),
-        }
-
 
 def block_scores(squares: ArrayLike, rows: int) -> Array:
     """Return the score of each block from its mean squared error in noise variances (blocks,).
