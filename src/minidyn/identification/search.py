@@ -30,10 +30,8 @@ WIDTHS = (0.0, 0.005, 0.01, 0.02, 0.04, 0.07, 0.13, 0.25, 0.5)
 DEFAULT_WIDTH = 0.04
 """Smoothing width before one is chosen, over the same."""
 
-FINER = (1.6, 1.25)
-"""Factors between the shapes that are tried around the best: grids are coarser than logs show."""
-
-MAX_PASSES = 2  # size: over joints, until nothing changes
+FINER = (1 / 1.6, 1 / 1.25, 1.25, 1.6)
+"""Factors of shapes that are tried around the best of a grid, which is coarser than logs show."""
 
 Drives = dict[int, Drive]
 
@@ -85,7 +83,6 @@ class Search:
         for joint, drive in best.items():
             options = [replace(drive, sign_width=float(share * speeds[joint])) for share in WIDTHS]
             best = {**best, joint: self._best(best, joint, options)}
-        best = self._finer(best, "sign_width")
         self._decide("smoothing width", (), drives, best)
         return best
 
@@ -144,12 +141,8 @@ class Search:
     def with_terms(self, drives: Drives) -> Drives:
         """Return drives with the terms that the log confirms."""
         drives = self._at_all_joints(drives)
-        for _ in range(MAX_PASSES):
-            before = dict(drives)
-            for joint in drives:
-                drives = self._without_losers(self._at_one_joint(drives, joint), joint)
-            if all(before[joint].friction == drive.friction for joint, drive in drives.items()):
-                break
+        for joint in drives:
+            drives = self._without_losers(self._at_one_joint(drives, joint), joint)
         return drives
 
     def refined(self, drives: Drives, named: Drives) -> Drives:
@@ -164,15 +157,14 @@ class Search:
     def _finer(self, drives: Drives, name: str, given: Collection[int] = ()) -> Drives:
         """Return drives with a shape between those of its grid; given ones stay."""
         users = [one for one in EFFECTS.values() if one.shape == name]
-        for factor in FINER:
-            for joint, drive in drives.items():
-                is_used = name == "sign_width" or any(one.is_in(drive) for one in users)
-                if joint in given or not is_used or not getattr(drive, name):
-                    continue
-                least = min_travel(self.data, joint) if name == "presliding_travel" else 0.0
-                values = [getattr(drive, name) * part for part in (1.0, 1.0 / factor, factor)]
-                options = [replace(drive, **{name: max(value, least)}) for value in values]
-                drives = {**drives, joint: self._best(drives, joint, options)}
+        for joint, drive in drives.items():
+            is_used = name == "sign_width" or any(one.is_in(drive) for one in users)
+            if joint in given or not is_used or not getattr(drive, name):
+                continue
+            least = min_travel(self.data, joint) if name == "presliding_travel" else 0.0
+            values = [getattr(drive, name) * factor for factor in (1.0, *FINER)]
+            options = [replace(drive, **{name: max(value, least)}) for value in values]
+            drives = {**drives, joint: self._best(drives, joint, options)}
         return drives
 
     def _best(self, drives: Drives, joint: int, options: Sequence[Drive]) -> Drive:
