@@ -16,7 +16,7 @@ from minidyn.arrays import Array
 from minidyn.identification.data import Data
 from minidyn.identification.held_out import Anchor, Fit, HeldOut
 from minidyn.identification.score import MIN_GAIN, Gain
-from minidyn.identification.selection import Decision
+from minidyn.identification.selection import FORCED, Decision
 from minidyn.identification.settings import WARMING
 from minidyn.identification.terms.catalogue import EFFECTS
 from minidyn.identification.terms.effect import Effect
@@ -83,6 +83,7 @@ class Search:
         for joint, drive in best.items():
             options = [replace(drive, sign_width=float(share * speeds[joint])) for share in WIDTHS]
             best = {**best, joint: self._best(best, joint, options)}
+        best = self._finer(best, "sign_width")  # a coarse width would ask for other terms
         self._decide("smoothing width", (), drives, best)
         return best
 
@@ -122,17 +123,18 @@ class Search:
             return None
         return self._finer(option, "presliding_travel")
 
-    def warming(self, drives: Drives) -> Warming | None:
-        """Return what the log's beginning has more of friction, where that is worth it.
+    def warming(self, drives: Drives, is_forced: bool) -> Warming | None:
+        """Return what the log's beginning has more of friction, where that is worth it or forced.
 
         Go on without that torque.
         """
         found = warming_of(self.held_out, drives)
         if found is None:
             return None
-        taken = found.share > 0.0 and found.gain.is_worth(len(drives))
-        self.decisions.append(Decision.of(WARMING, (), found.gain, taken))
-        if not taken:
+        is_taken = found.share > 0.0 and (is_forced or found.gain.is_worth(len(drives)))
+        reason = (FORCED if is_taken else "friction does not fall") if is_forced else ""
+        self.decisions.append(Decision.of(WARMING, (), found.gain, is_taken, reason))
+        if not is_taken:
             return None
         self.data = self.data.with_torques(self.data.motion.tau - found.torque)
         self.held_out = HeldOut(self.data, self.anchor, self.held_out.noise_std)

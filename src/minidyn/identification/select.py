@@ -404,7 +404,9 @@ def _searched(
         search.refit(drives)
     if is_auto:
         drives = search.with_terms(drives)
-        warming = None if WARMING in settings.forbid_terms else search.warming(drives)
+    is_forced = WARMING in settings.force_terms
+    if is_forced or (is_auto and WARMING not in settings.forbid_terms):
+        warming = search.warming(drives, is_forced)
     drives = search.refined(drives, named)
     final = search.refit(drives)
     notices = () if warming is None else (warming.notice,)

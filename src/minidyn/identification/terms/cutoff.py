@@ -19,7 +19,7 @@ from minidyn.identification.data import Data
 from minidyn.identification.held_out import HeldOut
 from minidyn.identification.score import MIN_GAIN, Gain
 from minidyn.identification.search import width_of
-from minidyn.identification.selection import Decision
+from minidyn.identification.selection import FORCED, Decision
 from minidyn.identification.settings import CUTOFF, Settings
 from minidyn.model.robot import Robot
 from minidyn.recording.recording import Recording
@@ -64,8 +64,11 @@ def with_cutoff(
         }
         scores.append(HeldOut(part, anchor, noise_std).scores(drives))
     gain = Gain.of(*scores)
-    is_taken = gain.mean >= MIN_GAIN * model.n  # none is simpler: the better score is enough
-    row = Decision.of(f"{CUTOFF} {HIGHER:g} Hz", (), gain, is_taken)
+    is_forced = CUTOFF in settings.force_terms
+    # none is simpler: the better score is enough
+    is_taken = is_forced or gain.mean >= MIN_GAIN * model.n
+    reason = FORCED if is_forced else ""
+    row = Decision.of(f"{CUTOFF} {HIGHER:g} Hz", (), gain, is_taken, reason)
     return other if is_taken else data, (row,)
 
 
