@@ -224,7 +224,7 @@ class HeldOut:
         if size == before:
             return
         if size > self._products.shape[1]:
-            self._products = _roomier(self._products, size)
+            self._products = _roomier(self._products, size, 1, 2)
         W, r = self._products, len(self.data.rigid)
         for row, std in enumerate(self.noise_std):
             new = [
@@ -253,8 +253,8 @@ class HeldOut:
         r = len(self.data.rigid)
         W, k, end = self._products[:, :size, :size], before - r, size - r
         if end > self._S.shape[1]:
-            self._S, self._Q = _roomier(self._S, end), _roomier(self._Q, end)
-            self._T, self._WT = _wider(self._T, end), _wider(self._WT, end)
+            self._S, self._Q = (_roomier(values, end, 1, 2) for values in (self._S, self._Q))
+            self._T, self._WT = (_roomier(values, end, 2) for values in (self._T, self._WT))
         right = W[:, :r, before:].sum(axis=0) - W[:, :r, before:]
         if not k:  # the torque itself
             right = right.copy()
@@ -279,28 +279,20 @@ class HeldOut:
         return self._S[:, :end, :end], self._Q[:, :end, :end]
 
     def _others(self, ids: Sequence[int]) -> tuple[NDArray[np.intp], Array]:
-        """Return places of columns that are not zero in a fit, and the inverse of their products
-        without each block (blocks, k, k).
+        """Return places of columns that are not zero in a fit to all blocks, and the inverse of
+        their products without each block (blocks, k, k).
         """
-        key = tuple(ids)
-        if key not in self._eliminated:
+        if (key := tuple(ids)) not in self._eliminated:
             S, _ = self._friction
-            kept = np.array(self._active(ids), dtype=int) + 1
-            inverse = np.linalg.inv(_regular(S[:, kept[:, None], kept]))
-            self._eliminated[key] = kept, np.asarray(inverse)
+            own = np.array(ids, dtype=int) + 1
+            if ids:
+                A, b, _ = _scaled(
+                    S[:, own[:, None], own].mean(axis=0)[None], S[:, own, 0].mean(axis=0)[None]
+                )
+                own = own[non_negative(A, b, np.array(self._bounded)[ids])[0] != 0.0]
+            inverse = np.linalg.inv(_regular(S[:, own[:, None], own]))
+            self._eliminated[key] = own, np.asarray(inverse)
         return self._eliminated[key]
-
-    def _active(self, ids: Sequence[int]) -> list[int]:
-        """Return the columns whose coefficients are not zero in a fit to all blocks."""
-        if not ids:
-            return []
-        S, _ = self._friction
-        own = np.array(ids, dtype=int) + 1
-        A, b, _ = _scaled(
-            S[:, own[:, None], own].mean(axis=0)[None], S[:, own, 0].mean(axis=0)[None]
-        )
-        x = non_negative(A, b, np.array(self._bounded)[ids])[0]
-        return [number for number, value in zip(ids, x) if value != 0.0]
 
     def _errors(
         self, S: Array, Q: Array, places: NDArray[np.intp], bounded: Array | None = None
@@ -334,7 +326,7 @@ class _Row:
 
     def __init__(self, places: NDArray[np.intp], parts: Sequence[Array]) -> None:
         self.places = places
-        self._columns = np.concatenate([*parts, np.zeros_like(parts[0])], axis=1)
+        self._columns = _roomier(np.concatenate(parts, axis=1), len(places), 1)
 
     @property
     def columns(self) -> Array:
@@ -345,24 +337,15 @@ class _Row:
         """Add columns (blocks, k, most)."""
         first, end = len(self.places), len(self.places) + len(places)
         if end > self._columns.shape[1]:
-            more = np.zeros((BLOCKS, end, columns.shape[2]))
-            self._columns = np.concatenate([self._columns, more], axis=1)
+            self._columns = _roomier(self._columns, end, 1)
         self._columns[:, first:end] = columns
         self.places = np.append(self.places, places)
 
 
-def _roomier(products: Array, size: int) -> Array:
-    """Return matrices (f, k, k) in larger ones, with room for columns to come."""
-    made = np.zeros((len(products), 2 * size, 2 * size))
-    made[:, : products.shape[1], : products.shape[2]] = products
-    return made
-
-
-def _wider(columns: Array, size: int) -> Array:
-    """Return columns (f, r, k) with room for more."""
-    made = np.zeros((*columns.shape[:2], 2 * size))
-    made[:, :, : columns.shape[2]] = columns
-    return made
+def _roomier(values: Array, size: int, *axes: int) -> Array:
+    """Return an array with room along some axes: twice the size, for columns to come."""
+    lengths = enumerate(values.shape)
+    return np.pad(values, [(0, 2 * size - k if axis in axes else 0) for axis, k in lengths])
 
 
 def _regular(A: Array) -> Array:

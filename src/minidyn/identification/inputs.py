@@ -27,13 +27,14 @@ from minidyn.identification.rows.base_rows import Progress, fitted_base, observi
 from minidyn.identification.select import Limits, starting_model
 from minidyn.identification.selection import Decision, Selection
 from minidyn.identification.settings import CUTOFF, Settings
-from minidyn.identification.terms.cutoff import HIGHER, MAX_SHARE, with_cutoff
+from minidyn.identification.terms.cutoff import HIGHER, with_cutoff
 from minidyn.identification.terms.gravity_direction import Mounting, mounted_as_logged
 from minidyn.model.drives import AUTO
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, about_robot_file, info
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.measured import silenced, torques_measured, with_measured_torques
+from minidyn.recording.prepare.cutoff import MAX_CUTOFF_SHARE
 from minidyn.recording.ready import (
     as_asked,
     in_robot_order,
@@ -221,7 +222,7 @@ def with_chosen_cutoff(
     is_raw = isinstance(recording, Recording) and not recording.prepared and recording.ddq is None
     is_free = settings.cutoff is None and CUTOFF not in settings.forbid_terms
     rate = data.info.get("logged_rate")
-    has_room = isinstance(rate, float) and MAX_SHARE * rate > HIGHER
+    has_room = isinstance(rate, float) and MAX_CUTOFF_SHARE * rate > HIGHER
     is_asked = settings.terms == AUTO or CUTOFF in settings.force_terms
     if not (is_raw and is_free and is_asked and data.prepared and has_room):
         return data, ()

@@ -117,7 +117,7 @@ class Search:
 
     def with_presliding(self, drives: Drives) -> Drives | None:
         """Return drives with presliding that the log shows; None where it shows none."""
-        option = self._with(PRESLIDING, drives, self.held_out.fit(drives).residual)
+        option = self._with(PRESLIDING, drives, drives, self.held_out.fit(drives).residual)
         changed = [joint for joint in drives if option[joint].friction != drives[joint].friction]
         if not changed or not self._gain(drives, option).is_worth(len(changed)):
             return None
@@ -142,9 +142,10 @@ class Search:
 
     def with_terms(self, drives: Drives) -> Drives:
         """Return drives with the terms that the log confirms."""
-        drives = self._at_all_joints(drives)
+        drives = self._added(drives, drives.keys(), self.effects)
+        single = [effect for effect in self.effects if not effect.is_of_all_joints]
         for joint in drives:
-            drives = self._without_losers(self._at_one_joint(drives, joint), joint)
+            drives = self._without_losers(self._added(drives, [joint], single), joint)
         return drives
 
     def refined(self, drives: Drives, named: Drives) -> Drives:
@@ -199,55 +200,39 @@ class Search:
             for share in shares
         ]
 
-    def _with(self, effect: Effect, drives: Drives, residual: Array) -> Drives:
-        """Return drives with an effect at all joints that can show it, each with its best shape."""
-        made = dict(drives)
-        for joint, drive in drives.items():
-            if not effect.is_in(drive):
-                options = self._options(effect, joint, drive, residual)
+    def _with(
+        self, effect: Effect, drives: Drives, joints: Iterable[int], residual: Array
+    ) -> Drives:
+        """Return drives with an effect at those joints that can show it, each in its best shape."""
+        changed = dict(drives)
+        for joint in joints:
+            if not effect.is_in(drives[joint]):
+                options = self._options(effect, joint, drives[joint], residual)
                 if options:
-                    made[joint] = self._best(drives, joint, options)
-        return made
+                    changed[joint] = self._best(drives, joint, options)
+        return changed
 
-    def _at_all_joints(self, drives: Drives) -> Drives:
-        """Add the best effect to all joints as long as it is worth it."""
-        left = list(self.effects)
-        while left:
+    def _added(self, drives: Drives, joints: Collection[int], effects: Iterable[Effect]) -> Drives:
+        """Add the best effect to joints as long as it is worth it."""
+        remaining, is_single = list(effects), len(joints) == 1
+        while remaining:
             residual = self.held_out.fit(drives).residual
             tried: list[tuple[Effect, Drives, Gain, tuple[int, ...]]] = []
-            for effect in left:
-                option = self._with(effect, drives, residual)
-                changed = tuple(j for j in drives if option[j].friction != drives[j].friction)
+            for effect in remaining:
+                option = self._with(effect, drives, joints, residual)
+                changed = tuple(j for j in joints if option[j].friction != drives[j].friction)
                 if changed:
                     tried.append((effect, option, self._gain(drives, option), changed))
             tried.sort(key=lambda one: -one[2].mean)
             best = next((one for one in tried if one[2].is_worth(len(one[3]))), None)
-            for one in tried:
+            for one in tried if not is_single else [best] if best else ():
                 names = self._names(one[3])
                 self.decisions.append(Decision.of(one[0].name, names, one[2], one is best))
             if best is None:
                 break
             drives = best[1]
-            left.remove(best[0])
+            remaining.remove(best[0])
         return drives
-
-    def _at_one_joint(self, drives: Drives, joint: int) -> Drives:
-        """Add the best effect to a joint as long as it is worth it there."""
-        while True:
-            residual = self.held_out.fit(drives).residual
-            tried: list[tuple[Effect, Drives, Gain]] = []
-            for effect in self.effects:
-                if effect.is_in(drives[joint]) or effect.is_of_all_joints:
-                    continue
-                options = self._options(effect, joint, drives[joint], residual)
-                if options:
-                    option = {**drives, joint: self._best(drives, joint, options)}
-                    tried.append((effect, option, self._gain(drives, option)))
-            tried = sorted((one for one in tried if one[2].is_worth(1)), key=lambda t: -t[2].mean)
-            if not tried:
-                return drives
-            effect, drives, gain = tried[0]
-            self.decisions.append(Decision.of(effect.name, self._names([joint]), gain, True))
 
     def _without_losers(self, drives: Drives, joint: int) -> Drives:
         """Leave effects out at a joint where they do not pay."""

@@ -27,9 +27,6 @@ from minidyn.recording.recording import Recording
 HIGHER = 20.0
 """Hz, the one other cut-off that is tried: on real logs more costs 6 to 14 % of the error."""
 
-MAX_SHARE = 0.35
-"""Of the sample rate: beyond it a zero-phase filter and central differences are not exact."""
-
 
 def with_cutoff(
     model: Robot,
