@@ -173,3 +173,5 @@ def main(quiet: bool) -> None:
 
     Example: minidyn identify robot.urdf log.csv --output out
     """
+    # no verb draws with MuJoCo: else it looks for a library of windows whenever it is imported
+    os.environ.setdefault("MUJOCO_GL", "disabled")
