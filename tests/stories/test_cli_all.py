@@ -43,6 +43,7 @@ every_verb = pytest.mark.parametrize("verb", VERBS)
 # writes
 QUICK = {
     "robots": "",
+    "cache": "",
     "show": "two_link",
     "base": "two_link",
     "formulas": "two_link inertia_matrix",
@@ -99,7 +100,7 @@ WRONG = {
     "tool": "no_such_robot log.csv",
     "actuators": "no_such_robot log.csv",
 }
-WITHOUT_INPUT = {"robots", "settings", "completion", "demo", "example"}
+WITHOUT_INPUT = {"robots", "settings", "cache", "completion", "demo", "example"}
 
 
 def run(*arguments: str) -> Result:

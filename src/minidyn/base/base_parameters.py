@@ -153,8 +153,9 @@ def base_parameters(
             "gravity and inertia; "
             'for other questions use method="exact"'
         )
-    import scipy.linalg  # noqa: F401  (brings a BLAS of its own, which must be there to be limited)
-
+    if method != "exact" or question.robot.formulas or question.robot.implicit_loops:
+        # brings a BLAS of its own, which must be there to be limited; slow to import otherwise
+        import scipy.linalg  # noqa: F401
     with single_thread():
         base = within_tolerance(question, tolerance, _solver(method, seed, options))
         return checked(replace(base, tolerance=float(tolerance)))

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
-from scipy.optimize import lsq_linear
 
 from minidyn.arrays import Array
 from minidyn.codegen.files import save
@@ -298,6 +297,8 @@ class _Problem:
 
         Of delays of whole samples the one that fits best counts.
         """
+        from scipy.optimize import lsq_linear  # slow to import
+
         n, t = self.n, self.log.t
         made = prepare(self.robot, self.log, decimate=1, trim=False)
         edge = max(self.skip, len(t) // 50, 1)

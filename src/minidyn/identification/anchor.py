@@ -75,9 +75,10 @@ def _triangle(robot: Robot, base: BaseMap, data: Data) -> tuple[Array, Array, Ar
     if base.mixing is not None:
         Y = Y @ np.linalg.inv(base.mixing)
     noise_std = np.ones(Y.shape[1])
+    rows = np.concatenate([Y, m.tau[..., None]], axis=2)
+    joints = [triangle_of(rows[:, j]) for j in range(rows.shape[1])]
     for _ in range(_ROUNDS):
-        rows = np.concatenate([Y, m.tau[..., None]], axis=2) / noise_std[:, None]
-        factor = triangle_of(rows.reshape(-1, rows.shape[2]))
+        factor = triangle_of(np.concatenate([R / std for R, std in zip(joints, noise_std)]))
         R, z = factor[:-1, :-1], factor[:-1, -1]
         beta = np.linalg.lstsq(R, z, rcond=_OPEN)[0]
         noise_std = np.maximum(

@@ -24,7 +24,7 @@ from minidyn.base.base_map import BaseMap
 from minidyn.base.equivalence import equivalence
 from minidyn.base.printing.overview import units
 from minidyn.display import MEASURED, MODEL, PRIOR, DisplayTable, new_figure
-from minidyn.dynamics.functions import base_regressor, inverse_dynamics
+from minidyn.dynamics.functions import base_regressor, torques_by_parts
 from minidyn.dynamics.record import STATES
 from minidyn.errors import DescriptionError, MinidynError, WrongArgument
 from minidyn.files import write_atomically
@@ -374,7 +374,8 @@ class Estimate(Identified):
         known = np.float64(0.0) if self.known_torque is None else self.known_torque.torque(piece)
         known = known if self.flexibility is None else known + self.flexibility.torque(piece)
         if self.consistent:
-            return np.asarray(inverse_dynamics(self.robot, *motion, memory=states) + known)
+            (tau,) = torques_by_parts([self.robot], *motion, states)  # one kernel for all models
+            return np.asarray(tau + known)
         return np.asarray(
             base_regressor(self.robot, *motion, base=self.base, memory=states) @ self.beta + known
         )
