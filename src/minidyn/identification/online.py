@@ -37,12 +37,10 @@ from minidyn.identification.consistency.consistency import make_consistent
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.inputs import lifted
 from minidyn.identification.online_rows import rows_program, rows_source
-from minidyn.identification.payload.columns import WIDEST_LOAD
+from minidyn.identification.payload.columns import WIDEST_LOAD, carrier_of, of_frame
 from minidyn.identification.payload.payload import nearest_body
 from minidyn.identification.problem import BlockProblem, Rows
 from minidyn.identification.rows.triangles import Triangle, Triangles
-from minidyn.model.geometry import matrix_of
-from minidyn.model.parameters import transform
 from minidyn.model.robot import Robot
 from minidyn.simulation.payload import Payload
 
@@ -342,13 +340,8 @@ class Online:
             raise MinidynError(
                 f"online: {len(own)} samples since the change are too few for a load"
             )
-        carrier, steps = model.robot.find_frame(link)
-        if carrier < 0:
-            raise MinidynError(f"online: {link!r} is fixed to the base; name a moving link")
-        ten = (
-            model.base.matrix[:, model.robot.layout.links[carrier]]
-            @ transform(np.eye(10), matrix_of(steps)).T
-        )
+        carrier, placement = carrier_of(model.robot, link)
+        ten = model.base.matrix[:, model.robot.layout.links[carrier]] @ of_frame(placement)
         root = spread_root(model, self.friction_error)
         known = {"errors": np.ones(len(root)), "load": WIDEST_LOAD}
         blocks = [Rows.known(block, 0.0, unit) for block, unit in known.items()]
