@@ -218,7 +218,8 @@ def test_an_existing_mjcf_keeps_its_geometry(where, tmp_path) -> None:
     )
     folder = tmp_path / where
     exported = estimate_of(robot, rng).export(folder)
-    assert set(codes(exported)) == {"export.cannot_say"}
+    # the random bodies are lighter than the tool that one of them holds
+    assert set(codes(exported)) == {"export.cannot_say", "robot.divided_rigid"}
     target = folder / "robot.xml"
     if where == "same":
         target = tmp_path / "new.xml"

@@ -354,7 +354,7 @@ def _not_said(
 def _urdf(robot: Robot, path: Path, origin: Path | None, notices: list[Notice]) -> None:
     if origin is not None and root_element(origin) == "robot":
         try:
-            update_urdf(robot, origin, path, drives=True)
+            notices += update_urdf(robot, origin, path, drives=True)
             _require_same_torque(robot, path)
             return
         except DescriptionError as error:
@@ -375,7 +375,7 @@ def _mjcf(estimate: Identified, path: Path, origin: Path | None, notices: list[N
     robot = _simulable(estimate, path.name, notices)
     if origin is not None and root_element(origin) == "mujoco":
         try:
-            update_mjcf(robot, origin, path, exact=exact)
+            notices += update_mjcf(robot, origin, path, exact=exact)
             _require_same_torque(exact, path)
             return Written(_with_side_file(path), robot, said(robot, HELD))
         except DescriptionError as error:
@@ -423,8 +423,13 @@ def _possible(robot: Robot) -> Robot:
 
 
 def _require_same_torque(robot: Robot, path: Path) -> None:
-    """Raise where what was written, read again, gives other torques: at three random states."""
+    """Raise where what was written, read again, gives other torques: at three random states.
+
+    Joints that are locked in the robot are locked again.
+    """
     back = load(path)
+    locked = {name: at for name, at in robot.locks if name in back.joint_names}
+    back = back.locked(locked)
     if set(back.joint_names) != set(robot.joint_names):
         raise DescriptionError(f"{path.name}: would have other joints than robot {robot.name!r}")
     order = [back.joint_names.index(name) for name in robot.joint_names]
