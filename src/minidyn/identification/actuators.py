@@ -31,7 +31,7 @@ from minidyn.files import check_outputs, new_folder
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.formats.side_file import SIDE
 from minidyn.identification.estimators.block_covariance import memory_of
-from minidyn.identification.export import CANNOT_SAY, TARGETS, Exported, consumer
+from minidyn.identification.export import CANNOT_SAY, TARGETS, Exported, consumer, file_name
 from minidyn.identification.rows.pieces import stacked
 from minidyn.identification.servo_loop import ServoLoop
 from minidyn.model.robot import Robot
@@ -147,7 +147,7 @@ class Actuators:
         notices: list[Notice] = []
         with new_folder(target, inputs=[self.robot.source]) as folder:
             for name in asked:
-                made, told = self._written(name, folder / TARGETS[name])
+                made, told = self._written(name, folder / file_name(name, self.robot.name))
                 files += [target / file.name for file in made]
                 notices += told
         return Exported(tuple(files), tuple(notices))

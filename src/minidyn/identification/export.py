@@ -38,7 +38,7 @@ from minidyn.identification.known_torque import KnownTorque
 from minidyn.model.parameters import possible_body
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, warning
-from minidyn.text import plain_percent
+from minidyn.text import file_stem, plain_percent
 
 if TYPE_CHECKING:
     from minidyn.identification.validate import Validation
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 LEFT_OUT = warning(
     "export.left_out",
     "A format cannot describe the robot; its file is not written.",
-    "Use robot.toml, which can say everything, or change what the sentence names.",
+    "Use TOML, which can say everything, or change what the sentence names.",
 )
 WRITTEN_ANEW = warning(
     "export.written_anew",
@@ -65,7 +65,7 @@ CANNOT_SAY = warning(
     "export.cannot_say",
     "A format has no words for parts of the model: a program that reads the file alone computes "
     "without them. Their error on test data is given where there are any.",
-    "Use C code, an FMU or robot.toml, which hold the whole model, or add what is missing to the "
+    "Use C code, an FMU or TOML, which hold the whole model, or add what is missing to the "
     "program's torques.",
 )
 
@@ -76,25 +76,29 @@ RIGID = warning(
     "simulator that has elastic joints.",
 )
 
-FORMATS = {"toml": "robot.toml", "urdf": "robot.urdf", "mjcf": "robot.xml", "c": "model.c"}
-"""Formats that are written where none is named, and the file of each in a folder."""
+FORMATS = {"toml": "ROBOT.toml", "urdf": "ROBOT.urdf", "mjcf": "ROBOT.xml", "c": "model.c"}
+"""Formats that are written where none is named, and the file of each in a folder: `file_name`."""
 
 TARGETS = {
-    "toml": "robot.toml",
-    "urdf": "robot.urdf",
-    "mjcf": "robot.xml",
-    "mujoco": "robot.xml",
+    "toml": "ROBOT.toml",
+    "urdf": "ROBOT.urdf",
+    "mjcf": "ROBOT.xml",
+    "mujoco": "ROBOT.xml",
     "c": "model.c",
-    "pinocchio": "robot.urdf",
+    "pinocchio": "ROBOT.urdf",
     "drake": "drake.urdf",
-    "fmu": "robot.fmu",
+    "fmu": "ROBOT.fmu",
     "ros2_control": "ros2_control",
-    "usd": "robot.usda",
+    "usd": "ROBOT.usda",
     "isaac": "isaac_lab.py",
     "franka": "endeffector-config.json",
     "ur": "payload.script",
 }
-"""All that can be asked for, formats and consumers, and the file of each in a folder."""
+"""All that can be asked for, formats and consumers, and the file of each in a folder: `file_name`.
+"""
+
+UNNAMED = "robot"
+"""First part of the names of files of a robot whose name no file can have."""
 
 _SAME_AS = {"mujoco": "mjcf"}
 _TOOLS = ("franka", "ur")  # consumers that get the robot's load
@@ -198,12 +202,13 @@ def export(
     chosen = _chosen(to)
     written: list[Path] = []
     told = _rigid(estimate)
-    stale = [TARGETS[name] + SIDE for name in chosen if name in ("urdf", "mjcf", *_WITH_URDF)]
+    files_of = {name: file_name(name, estimate.robot.name) for name in chosen}
+    stale = [files_of[name] + SIDE for name in chosen if name in ("urdf", "mjcf", *_WITH_URDF)]
     with new_folder(target, stale, inputs=inputs) as folder:
         for name in chosen:
             before = {file for file in folder.rglob("*") if file.is_file()}
             try:
-                files, notices = _one(estimate, name, folder / TARGETS[name], origin, test)
+                files, notices = _one(estimate, name, folder / files_of[name], origin, test)
             except NotWritten:
                 raise
             except (
@@ -220,6 +225,13 @@ def export(
         if not written:
             raise Unsupported("; ".join(map(str, told)))
     return Exported(tuple(dict.fromkeys(written)), tuple(dict.fromkeys(told)))
+
+
+def file_name(target: str, robot_name: str) -> str:
+    """Return the name of a target's file in a folder: "panda.urdf" for the robot "panda"."""
+    name = TARGETS[target].replace("ROBOT", file_stem(robot_name, UNNAMED))
+    is_taken = name != TARGETS[target] and name.lower() in TARGETS.values()  # a robot called drake
+    return TARGETS[target].replace("ROBOT", UNNAMED) if is_taken else name
 
 
 def _rigid(estimate: Identified) -> list[Notice]:
