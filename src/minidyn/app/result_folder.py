@@ -92,9 +92,9 @@ def write_result(
 
     Files of an earlier result there are replaced, others stay. report.html, estimate.json,
     parameters.md (parameters, errors, certificate), the model as TOML, URDF and MJCF with the
-    robot's name, model.c and model.h, a picture of the torques for each validation ("fit": of the fitted data), and
-    result.json with the names of all, with what `record` adds (names of logs and robot). Returns
-    what result.json holds.
+    robot's name, model.c and model.h, a picture of the torques for each validation ("fit": of the
+    fitted data), and result.json with the names of all, with what `record` adds (names of logs and
+    robot). Returns what result.json holds.
 
     `inputs` are files that were read and are never replaced.
     """
