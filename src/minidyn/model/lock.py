@@ -118,6 +118,11 @@ def all_but(robot: Robot, keep: Iterable[str] | str) -> list[str]:
     return [name for name in robot.joint_names if name not in kept]
 
 
+def fitting_joints(robot: Robot, names: Iterable[str]) -> set[str]:
+    """Return the independent joints that names or patterns of measured torques mean."""
+    return {joint for name in names for joint in _fitting(robot, name, "measured")}
+
+
 def _fitting(robot: Robot, name: object, what: str) -> list[str]:
     """Return the independent joints that a name or pattern means; an error where there is none."""
     text = str(name)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         "should be other data."
     ),
 )
+@options.measured_option
 @options.log_options
 @options.engine_options
 @options.require_option
@@ -40,6 +41,7 @@ def check(
     logs: options.Files,
     output: str | None,
     fit: options.Files,
+    measured: options.Files,
     require: str | None,
     as_json: bool,
     **reading: Any,
@@ -64,7 +66,7 @@ def check(
         None if not fit else models[0] if models else Job.of_files(job.robot, fit, **reading).fitted
     )
     with progress(f"checking {len(job.fitted)} samples of {job.robot.name}"):
-        found = look_at(job.robot, job.fitted, fit=fitted, **job.engine)
+        found = look_at(job.robot, job.fitted, fit=fitted, measured=measured or None, **job.engine)
         files = [] if output is None else [str(found.report(output))]
     if as_json:
         print_json(found.to_json() | {"files": files})

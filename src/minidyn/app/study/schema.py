@@ -206,7 +206,7 @@ _EXCITE: dict[str, Check] = _PLAN | {
     **dict.fromkeys(("rate", "time_limit"), _positive),
     "uncertainty": _from_zero,
     "noise": _numbers,
-    "after": _texts,
+    **dict.fromkeys(("after", "measured"), _texts),
     **dict.fromkeys(("harmonics", "periods", "seed", "runs"), _integer),
 }
 STEPS: dict[str, dict[str, Check]] = {
@@ -216,6 +216,7 @@ STEPS: dict[str, dict[str, Check]] = {
         "model": _text,
         "seed": _integer,
         "joints": _texts,
+        "measured": _texts,
         "tolerance": _number,
     },
     "plan": _PLAN | {"tolerance": _from_zero},
