@@ -541,9 +541,11 @@ def inputs(*sources: str | RobotSource | None) -> list[str]:
     Outputs must not replace them.
     """
     from minidyn.formats.side_file import SIDE  # not every verb writes
+    from minidyn.recording.read.mapping import with_own_mapping
 
     names = (one.name if isinstance(one, RobotSource) else one for one in sources)
-    return [file for name in names if name for file in (name, name + SIDE)]
+    parts = (part for name in names if name for part in with_own_mapping(name) if part)
+    return [file for name in parts for file in (name, name + SIDE)]
 
 
 def engine_options(command: F) -> F:

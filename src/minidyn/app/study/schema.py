@@ -151,7 +151,7 @@ ROBOT: dict[str, Check] = {
 MAPPING: dict[str, Check] = dict.fromkeys(OPTIONS, _any)
 PREPARATION: dict[str, Check] = {one.name: _setting for one in fields(Preparation)}
 VERDICT: dict[str, Check] = dict.fromkeys((one.name for one in fields(Limits)), _from_zero)
-LOG: dict[str, Check] = {"name": _text, "files": _texts, "part": _part} | MAPPING
+LOG: dict[str, Check] = {"name": _text, "files": _texts, "part": _part, "mapping": _text} | MAPPING
 _SIMULATE: dict[str, Check] = {
     "name": _text,
     **dict.fromkeys(("duration", "dt", "cutoff"), _positive),
