@@ -31,7 +31,14 @@ from minidyn.files import check_outputs, new_folder
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.identification.diagnose.thresholds import HALF
 from minidyn.identification.estimators.block_covariance import memory_of
-from minidyn.identification.export import CANNOT_SAY, TARGETS, Exported, consumer, with_side_file
+from minidyn.identification.export import (
+    CANNOT_SAY,
+    TARGETS,
+    Exported,
+    consumer,
+    file_name,
+    with_side_file,
+)
 from minidyn.identification.rows.pieces import stacked
 from minidyn.identification.servo_loop import ServoLoop
 from minidyn.identification.sizes import MAX_STEPS
@@ -146,7 +153,7 @@ class Actuators:
         notices: list[Notice] = []
         with new_folder(target, inputs=[self.robot.source]) as folder:
             for name in asked:
-                made, told = self._written(name, folder / TARGETS[name])
+                made, told = self._written(name, folder / file_name(name, self.robot.name))
                 files += [target / file.name for file in made]
                 notices += told
         return Exported(tuple(files), tuple(notices))
@@ -294,8 +301,6 @@ class _Problem:
 
         Of delays of whole samples the one that fits best counts.
         """
-        from scipy.optimize import lsq_linear  # slow to import
-
         n, t = self.n, self.log.t
         made = prepare(self.robot, self.log, decimate=1, trim=False)
         edge = max(self.skip, len(t) // 50, 1)
@@ -319,6 +324,8 @@ class _Problem:
 
         Torques of the loop are given without those of links and of known damping.
         """
+        from scipy.optimize import lsq_linear  # slow to import
+
         values, misfit = self.begin[:-1].reshape(5, self.n).copy(), 0.0
         count = 4 + int(self.free[4 * self.n])  # unknowns of each joint; kp may be known
         least = [0.0, 0.0, 0.0, -np.inf, 0.0][:count]  # viscous friction would undo kd

@@ -489,10 +489,11 @@ class Estimate(Identified):
     ) -> Exported:
         """Write the identified model for other programs.
 
-        A folder gets robot.toml, robot.urdf, robot.xml (MJCF, for MuJoCo) and model.c with model.h,
-        all or none of them; a format that cannot describe the robot is left out with a notice.
-        Loaded again by `md.load`, each gives the torques of the estimate: rotor inertia and all
-        friction terms included.
+        A folder gets a TOML file, a URDF and an MJCF (.xml, for MuJoCo) with the robot's name, and
+        model.c with model.h, all or none of them; a format that cannot describe the robot is left
+        out with a notice. Loaded again by `md.load`, each gives the torques of the estimate: rotor
+        inertia and all friction terms included. Joints that are locked in the model stay joints of
+        a URDF or MJCF that is kept (`source`).
 
         An estimate that was not made consistent may be no robot that can exist. URDF and TOML hold
         such numbers; MuJoCo refuses them, so that the MJCF holds the nearest consistent model, with

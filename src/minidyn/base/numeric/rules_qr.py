@@ -53,6 +53,8 @@ def rules_qr_base(question: Question, seed: int = 0, scaling: Scaling = None) ->
     robot = question.robot
     ties = _ties(robot)
     open_to_numerics = ties if question.joints is None else [*ties, "held joints"]
+    if question.measured is not None:
+        open_to_numerics = [*open_to_numerics, "torques that are not measured"]
     rows = _rule_rows(question, free=not ties)
     asked = list(question.asked)
     left, clear = leaders(
