@@ -385,6 +385,15 @@ def given(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
+def check_figure(plot: str, read: Iterable[str]) -> None:
+    """Refuse a figure's name that overwrites an input, or that ends like no format of figures."""
+    from minidyn.files import check_outputs
+
+    check_outputs([Path(plot)], read)
+    if Path(plot).suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise MinidynError(f"--plot {plain(plot)}: expected a name ending with .png, .svg or .pdf")
+
+
 def output_option(default: str, what: str = "Folder to write into.") -> Callable[[F], F]:
     """Return the option --output."""
     return click.option(
