@@ -58,6 +58,7 @@ def base_parameters(
     for_: str | None = None,
     tolerance: float = TOLERANCE,
     names: Sequence[str] | None = None,
+    massless_known: bool = False,
 ) -> BaseMap:
     """Return the smallest set of parameters that a robot's motion can show.
 
@@ -92,6 +93,9 @@ def base_parameters(
             notice says where this changes the number of base parameters. 0: the geometry as
             written; so are robots with loops that are solved for or formulas.
         names: For a regressor of your own: names of its parameters; None: p1, p2, ...
+        massless_known: Links whose ten parameters are zero in the robot's file are massless, and
+            known: they are not counted. Otherwise a link in the middle of a chain of joints counts
+            as any other.
 
     Raises:
         WrongArgument: No robot, name or path.
@@ -115,6 +119,7 @@ def base_parameters(
             "version": (version, None),
             "for_": (for_, None),
             "tolerance": (tolerance, TOLERANCE),
+            "massless_known": (massless_known, False),
         }
         wrong = [name for name, (value, default) in of_robot.items() if value != default]
         return _of_rows(own_regressor(robot, names, seed), method, columns, order, wrong)
@@ -122,7 +127,10 @@ def base_parameters(
         raise MinidynError(
             "names: only for a regressor of your own; the parameters of a robot have names"
         )
-    question = Question.of(as_robot(robot), _model(model, for_), joints, columns, order)
+    robot = as_robot(robot)
+    if massless_known:
+        columns = _with_mass(robot, columns)
+    question = Question.of(robot, _model(model, for_), joints, columns, order)
     if not isinstance(tolerance, int | float | np.floating) or not 0.0 <= tolerance < 0.1:
         raise MinidynError(
             "tolerance: expected a number from 0 to 0.1 (rad, and share of the size), got "
@@ -158,6 +166,20 @@ def base_parameters(
     with single_thread():
         base = within_tolerance(question, tolerance, _solver(method, seed, options))
         return checked(replace(base, tolerance=float(tolerance)))
+
+
+def _with_mass(robot: Robot, columns: Sequence[str] | str | None) -> Sequence[str] | None:
+    """Return names of the parameters asked about without those of massless links."""
+    asked = (columns,) if isinstance(columns, str) else columns
+    massless = {
+        name
+        for part in robot.layout.links
+        if not robot.parameters[part].any()
+        for name in robot.layout.names[part]
+    }
+    if not massless:
+        return asked
+    return [name for name in asked or robot.layout.names if name not in massless]
 
 
 def _solver(method: str, seed: int, options: dict[str, Any]) -> Solver:

@@ -43,7 +43,8 @@ FIXED_BASE = warning(
     "Several limbs hang on a body with mass that no joint moves: this base is taken as fixed to "
     "the world.",
     "Where the robot walks or drives, its torques are right only while {base!r} stands still; for "
-    "a moving base put prismatic and revolute joints before it.",
+    "a moving base put three prismatic and three revolute joints before it, and count base "
+    "parameters with massless_known=True: the links between these joints have no mass.",
 )
 
 

@@ -311,7 +311,7 @@ def _joint(element: Element, ratios: Mapping[str, float], notices: list[Notice])
         raise DescriptionError(
             f"{where} is {kind}; only a fixed base and joints with one axis are understood. For a "
             "robot on a fixed base make it fixed; for a moving base replace it by prismatic and "
-            "revolute joints in a row"
+            "revolute joints in a row, and count base parameters with massless_known=True"
         )
     require_known(
         [kind], ("revolute", "continuous", "prismatic", "fixed"), f"{where} has the unknown type"
