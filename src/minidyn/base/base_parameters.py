@@ -127,7 +127,7 @@ def base_parameters(
         raise MinidynError(
             "names: only for a regressor of your own; the parameters of a robot have names"
         )
-    robot = as_robot(robot)
+    robot = as_robot(robot, free_base=True)
     if massless_known:
         columns = _with_mass(robot, columns)
     question = Question.of(robot, _model(model, for_), joints, columns, order)
@@ -153,6 +153,8 @@ def base_parameters(
             raise MinidynError(f"method {method!r} takes no option {name!r}; its options: {has}")
     if question.robot.loops:
         check_loops(question.robot)
+    if question.robot.free_base:
+        _check_free_base(question.robot, scaling)
     if method == "mlc" and (
         question != Question(question.robot, question.model) or question.model not in FOR
     ):
@@ -166,6 +168,21 @@ def base_parameters(
     with single_thread():
         base = within_tolerance(question, tolerance, _solver(method, seed, options))
         return checked(replace(base, tolerance=float(tolerance)))
+
+
+def _check_free_base(robot: Robot, scaling: str | tuple[float, float] | None) -> None:
+    """Refuse what is not supported of a robot with a free base."""
+    if robot.formulas:
+        name = next(iter(robot.formulas))
+        raise Unsupported(
+            f"robot {robot.name!r} has a free base, and joint {name!r} follows a formula that is "
+            "not linear: base parameters of both together are not supported yet"
+        )
+    if scaling not in (None, "columns"):
+        raise Unsupported(
+            f"scaling={scaling!r}: the search for well-scaled states does not know a free base "
+            'yet; leave it out, or use method="exact", which needs no scaling'
+        )
 
 
 def _with_mass(robot: Robot, columns: Sequence[str] | str | None) -> Sequence[str] | None:

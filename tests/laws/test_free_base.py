@@ -1,0 +1,333 @@
+"""Robots with a free base: what they are, and the laws of their functions and base parameters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from test_massless_links import carried_body
+
+import minidyn as md
+from minidyn.model.assemble import LooseJoint, LooseLink, assemble
+from minidyn.model.geometry import Step
+from minidyn.model.parameters import from_body
+from minidyn.model.robot import BASE_ROWS, Robot
+
+Array = NDArray[np.float64]
+
+
+def walker(seed: int, drives: bool = True) -> Robot:
+    """Return a random tree of turns and slides behind a free base, its axes and frames oblique."""
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(1, 7))
+
+    def body(name: str) -> LooseLink:
+        a = rng.normal(size=(3, 3))
+        inertia = a @ a.T + np.trace(a @ a.T) * np.eye(3)
+        return LooseLink(name, "", from_body(rng.uniform(1, 2), rng.normal(size=3), inertia))
+
+    def place() -> tuple[Step, ...]:
+        kinds = rng.permutation(["tx", "ty", "tz", "rz", "ry", "rx"])[: rng.integers(1, 6)]
+        angles = (0.3, np.pi / 2, -np.pi / 2, 1.1)
+        return tuple(
+            Step(str(k), float(rng.choice(angles) if k[0] == "r" else rng.normal())) for k in kinds
+        )
+
+    links = [body("trunk")]
+    joints = []
+    for k in range(count):
+        slides = rng.random() < 0.3
+        parent = links[int(rng.integers(0, len(links)))].name
+        links.append(body(f"link{k}"))
+        motion = ("t" if slides else "r") + "xyz"[int(rng.integers(0, 3))]
+        turned = tuple(step for step in place() if step.kind[0] == "r")
+        joints.append(
+            LooseJoint(
+                f"joint{k}",
+                "",
+                "prismatic" if slides else "continuous",
+                parent,
+                f"link{k}",
+                place(),
+                motion,
+                int(rng.choice((-1, 1))),
+                turned if rng.random() < 0.4 else (),
+                drive_values={"Ia": 0.1, "Fv": 0.2} if drives and rng.random() < 0.5 else {},
+            )
+        )
+    return assemble(f"walker{seed}", links, joints).with_free_base()
+
+
+def some_state(robot: Robot, count: int, seed: int = 0) -> tuple[Array, ...]:
+    """Return q (count, nq) with unit quaternions, dq and ddq (count, n)."""
+    rng = np.random.default_rng(seed)
+    q = rng.normal(size=(count, robot.nq))
+    q[:, 3:7] /= np.linalg.norm(q[:, 3:7], axis=1, keepdims=True)
+    return q, *rng.normal(size=(2, count, robot.n))
+
+
+def expected_rank(robot: Robot) -> int:
+    """Return 10 of the base, 7 of each link that turns, 4 of each that slides, and all drives."""
+    drives = sum(len(columns) for columns in robot.layout.drives)
+    return 10 + drives + sum(7 if joint.turns else 4 for joint in robot.joints[1:])
+
+
+@pytest.mark.parametrize(("legs", "joints", "rank"), [(1, 1, 17), (1, 3, 31), (4, 3, 94)])
+def test_counts_of_legged_bodies(legs: int, joints: int, rank: int) -> None:
+    """As three slides and three turns before the body give, the links between them known."""
+    carried = carried_body(legs, joints)
+    whole = assemble(
+        "walker",
+        [LooseLink(link.name, "", link.parameters) for link in carried.links[5:]],
+        [
+            LooseJoint(
+                joint.name,
+                "",
+                joint.kind,
+                carried.link_names[joint.parent],
+                name,
+                joint.before,
+                joint.motion,
+            )
+            for joint, name in zip(carried.joints[6:], carried.link_names[6:])
+        ],
+    ).with_free_base()
+    for method in ("exact", "qr", "svd", "mlc"):
+        assert md.base_parameters(whole, method).rank == rank, method
+    assert md.base_parameters(carried, massless_known=True).rank == rank
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_all_methods_find_the_set_of_the_rule(seed: int) -> None:
+    robot = walker(seed)
+    exact = md.base_parameters(robot)
+    assert exact.rank == expected_rank(robot)
+    assert not [notice for notice in exact.notices if notice.level != "info"]
+    q, dq, ddq = some_state(robot, 12, seed)
+    Y = md.regressor(robot, q, dq, ddq)
+    tau = md.inverse_dynamics(robot, q, dq, ddq)
+    for method in ("exact", "qr", "svd", "mlc"):
+        base = md.base_parameters(robot, method)
+        assert base.check.relations < 1e-11
+        if method != "mlc":
+            assert base.kept == exact.kept
+        beta = base.values()
+        own = md.base_regressor(robot, q, dq, ddq, base=base)
+        size = np.abs(tau).max()
+        assert np.abs(own @ beta - tau).max() < 1e-11 * size
+        assert np.abs(Y @ base.lift(beta) - tau).max() < 1e-11 * size
+        md.equivalence(exact, base)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_laws_of_the_functions(seed: int) -> None:
+    """M, C and g make up tau; Ṁ - 2C is skew-symmetric along the motion; power is energy's rate."""
+    robot = walker(seed).with_drives(friction=())
+    (q,), (dq,), (ddq,) = some_state(robot, 1, seed)
+    tau = md.inverse_dynamics(robot, q, dq, ddq)
+    M, C = md.inertia_matrix(robot, q), md.coriolis_matrix(robot, q, dq)
+    g = md.gravity_torque(robot, q)
+    size = np.abs(tau).max()
+    assert np.abs(M @ ddq + C @ dq + g - tau).max() < 1e-12 * size
+    assert np.array_equal(M, M.T)
+    assert np.linalg.eigvalsh(M)[0] > 0.0
+    assert (
+        np.abs(
+            md.inverse_dynamics(robot, q, dq, md.forward_dynamics(robot, q, dq, tau)) - tau
+        ).max()
+        < 1e-10 * size
+    )
+    assert sum(md.energy(robot, q, dq)) == pytest.approx(
+        md.energy_regressor(robot, q, dq) @ robot.parameters, rel=1e-12
+    )
+    h = 1e-5
+    ahead, behind = (md.integrate(robot, q, step * dq) for step in (h, -h))
+    rate = (md.inertia_matrix(robot, ahead) - md.inertia_matrix(robot, behind)) / (2 * h)
+    skew = rate - 2.0 * C
+    assert np.abs(skew + skew.T).max() < 1e-7 * np.abs(C).max()
+    after = sum(md.energy(robot, ahead, dq + h * ddq))
+    before = sum(md.energy(robot, behind, dq - h * ddq))
+    assert (after - before) / (2 * h) == pytest.approx(float(tau @ dq), rel=1e-6, abs=1e-7 * size)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_jacobians_are_what_placements_do(seed: int) -> None:
+    robot = walker(seed)
+    (q,), (dq,), _ = some_state(robot, 1, seed)
+    link = robot.link_names[-1]
+    J = md.jacobian(robot, q, link)
+    h = 1e-6
+    ahead, behind = (
+        md.forward_kinematics(robot, md.integrate(robot, q, step * dq), link) for step in (h, -h)
+    )
+    rate = (ahead - behind) / (2 * h)
+    spin = rate[:3, :3] @ md.forward_kinematics(robot, q, link)[:3, :3].T
+    omega = np.array([spin[2, 1], spin[0, 2], spin[1, 0]])
+    assert np.allclose(J @ dq, [*omega, *rate[:3, 3]], atol=1e-8)
+
+
+def test_a_quaternion_that_is_none_is_refused() -> None:
+    robot = walker(1)
+    (q,), (dq,), (ddq,) = some_state(robot, 1)
+    wrong = q.copy()
+    wrong[3:7] *= 1.1
+    with pytest.raises(md.MinidynError, match=r"q\[3:7\].*norm 1.1.*x, y, z, w"):
+        md.inverse_dynamics(robot, wrong, dq, ddq)
+    with pytest.raises(md.MinidynError, match=r"expected shape .*position of the base"):
+        md.inverse_dynamics(robot, q[1:], dq, ddq)
+    nearly = q.copy()
+    nearly[3:7] *= 1.0001  # rounded: it turns all the same
+    assert np.allclose(
+        md.inverse_dynamics(robot, nearly, dq, ddq), md.inverse_dynamics(robot, q, dq, ddq)
+    )
+
+
+def test_where_the_base_stands_in_the_world_acts_on_nothing_but_gravity() -> None:
+    robot = walker(3)
+    q, dq, ddq = some_state(robot, 2)
+    q[1] = q[0]
+    q[1, :3] += 5.0
+    dq[1], ddq[1] = dq[0], ddq[0]
+    tau = md.inverse_dynamics(robot, q, dq, ddq)
+    assert np.array_equal(tau[0], tau[1])
+    weightless = robot.with_gravity((0, 0, 0))
+    turned = q.copy()
+    turned[:, 3:7] = (0.0, 0.0, 0.0, 1.0)
+    assert np.allclose(
+        md.inverse_dynamics(weightless, turned, dq, ddq),
+        md.inverse_dynamics(weightless, q, dq, ddq),
+    )
+
+
+def test_a_free_base_needs_the_base_body() -> None:
+    robot = md.load("ur10", free_base=True)
+    assert robot.n == 12
+    assert robot.nq == 13
+    assert robot.joint_names[:6] == tuple(
+        f"root_joint.{row}" for row in ("vx", "vy", "vz", "wx", "wy", "wz")
+    )
+    assert robot.with_free_base() is robot
+    (q,), (dq,), (ddq,) = some_state(robot, 1)
+    with pytest.raises(md.MinidynError, match=r"XX1"):
+        md.inverse_dynamics(robot, q, dq, ddq)
+    assert md.base_parameters(robot).rank == expected_rank(robot)
+
+
+URDF = """<robot name="hopper">
+  <link name="world"/>
+  <joint name="root" type="floating"><parent link="world"/><child link="trunk"/></joint>
+  <link name="trunk"><inertial><origin xyz="0.1 0 0"/><mass value="3"/>
+    <inertia ixx="1" ixy="0.1" ixz="0" iyy="2" iyz="0" izz="2"/></inertial></link>
+  <joint name="hip" type="revolute"><origin xyz="0.2 0.1 0" rpy="0.1 0.2 0.3"/>
+    <parent link="trunk"/><child link="leg"/><axis xyz="0 1 0"/>
+    <limit lower="-1" upper="1" velocity="2" effort="3"/></joint>
+  <link name="leg"><inertial><origin xyz="0 0 -0.2"/><mass value="1"/>
+    <inertia ixx="0.1" ixy="0" ixz="0" iyy="0.1" iyz="0" izz="0.02"/></inertial></link>
+</robot>"""
+
+MJCF = """<mujoco model="hopper"><worldbody>
+  <body name="trunk" pos="0 0 1"><freejoint name="root"/>
+    <inertial pos="0.1 0 0" mass="3" fullinertia="1 2 2 0.1 0 0"/>
+    <body name="leg" pos="0.2 0.1 0" quat="0.98334744 0.0342708 0.1060205 0.1435722">
+      <joint name="hip" axis="0 1 0" range="-1 1" limited="true" actuatorfrcrange="-3 3"
+             actuatorfrclimited="true"/>
+      <inertial pos="0 0 -0.2" mass="1" fullinertia="0.1 0.1 0.02 0 0 0"/>
+    </body></body></worldbody><compiler angle="radian"/></mujoco>"""
+
+TOML = """
+[[joint]]
+name = "root"
+type = "floating"
+child = "trunk"
+[[joint]]
+name = "hip"
+parent = "trunk"
+child = "leg"
+xyz = [0.2, 0.1, 0]
+rpy = [0.1, 0.2, 0.3]
+axis = [0, 1, 0]
+[[link]]
+name = "trunk"
+mass = 3.0
+com = [0.1, 0, 0]
+inertia = [1, 0.1, 0, 2, 0, 2]
+[[link]]
+name = "leg"
+mass = 1.0
+com = [0, 0, -0.2]
+inertia = [0.1, 0, 0, 0.1, 0, 0.02]
+"""
+
+
+@pytest.mark.parametrize(("text", "name"), [(URDF, "r.urdf"), (MJCF, "r.xml"), (TOML, "r.toml")])
+def test_formats_say_it_alike(text: str, name: str, tmp_path: Path) -> None:
+    """And a URDF without the joint, loaded with a free base, is the same robot."""
+    (tmp_path / name).write_text(text)
+    robot = md.load(tmp_path / name)
+    assert robot.joint_names == (*(f"root.{row}" for row in BASE_ROWS), "hip")
+    assert robot.links[0].mass == 3.0
+    assert md.load(tmp_path / name, free_base=True) == robot
+    fixed = URDF.replace('<link name="world"/>', "").replace(URDF.splitlines()[2], "")
+    (tmp_path / "fixed.urdf").write_text(fixed)
+    other = md.load(tmp_path / "fixed.urdf", free_base=True)
+    q, dq, ddq = some_state(robot, 3)
+    expected = md.inverse_dynamics(other, q, dq, ddq)
+    given = md.inverse_dynamics(robot, q, dq, ddq)
+    np.testing.assert_allclose(given, expected, rtol=1e-6, atol=1e-6)
+    for ending in ("toml", "urdf", "xml"):
+        md.save(robot, tmp_path / f"saved.{ending}")
+        again = md.load(tmp_path / f"saved.{ending}")
+        np.testing.assert_allclose(
+            md.inverse_dynamics(again, q, dq, ddq),
+            md.inverse_dynamics(robot, q, dq, ddq),
+            rtol=1e-12,
+        )
+        assert again.joint_names == robot.joint_names
+    assert md.load(tmp_path / "saved.toml") == robot
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            ('parent link="world"/><child link="trunk"', 'parent link="trunk"/><child link="foot"'),
+            "no parent joint|floating",
+        ),
+        (
+            ('<joint name="hip" type="revolute">', '<joint name="hip" type="floating">'),
+            r"r.urdf:6: joint 'hip' is floating; only a free base",
+        ),
+        (
+            ('<parent link="trunk"/><child link="leg"', '<parent link="world"/><child link="leg"'),
+            "floating; only a free base is supported",
+        ),
+    ],
+)
+def test_other_floating_joints_are_refused(
+    change: tuple[str, str], message: str, tmp_path: Path
+) -> None:
+    text = URDF.replace(*change).replace("</robot>", '<link name="foot"/></robot>')
+    (tmp_path / "r.urdf").write_text(text)
+    with pytest.raises(md.MinidynError, match=message):
+        md.load(tmp_path / "r.urdf")
+
+
+def test_joints_of_a_free_robot_are_locked_as_others_are() -> None:
+    robot = walker(7, drives=False)
+    name = robot.joints[1].name
+    locked = robot.locked({name: 0.4})
+    assert locked.free_base
+    assert locked.n == robot.n - 1
+    q, dq, ddq = some_state(robot, 2)
+    column = robot.joint_names.index(name)
+    q[:, column + 1], dq[:, column], ddq[:, column] = 0.4, 0.0, 0.0
+    tau = md.inverse_dynamics(robot, q, dq, ddq)
+    less = (np.delete(part, column + place, axis=1) for part, place in ((q, 1), (dq, 0), (ddq, 0)))
+    np.testing.assert_allclose(
+        md.inverse_dynamics(locked, *less), np.delete(tau, column, axis=1), rtol=1e-9, atol=1e-9
+    )
+    assert robot.reduced([name]).joint_names == (*robot.joint_names[:6], name)
+    with pytest.raises(md.MinidynError, match="lock: joint"):
+        robot.locked({robot.joint_names[0]: 0.0})
