@@ -2,71 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from test_massless_links import carried_body
 
 import minidyn as md
+from free_base_cases import carried_body, some_state, walker
 from minidyn.model.assemble import LooseJoint, LooseLink, assemble
-from minidyn.model.geometry import Step
-from minidyn.model.parameters import from_body
 from minidyn.model.robot import BASE_ROWS, Robot
 
 Array = NDArray[np.float64]
-
-
-def walker(seed: int, drives: bool = True) -> Robot:
-    """Return a random tree of turns and slides behind a free base, its axes and frames oblique."""
-    rng = np.random.default_rng(seed)
-    count = int(rng.integers(1, 7))
-
-    def body(name: str) -> LooseLink:
-        a = rng.normal(size=(3, 3))
-        inertia = a @ a.T + np.trace(a @ a.T) * np.eye(3)
-        return LooseLink(name, "", from_body(rng.uniform(1, 2), rng.normal(size=3), inertia))
-
-    def place() -> tuple[Step, ...]:
-        kinds = rng.permutation(["tx", "ty", "tz", "rz", "ry", "rx"])[: rng.integers(1, 6)]
-        angles = (0.3, np.pi / 2, -np.pi / 2, 1.1)
-        return tuple(
-            Step(str(k), float(rng.choice(angles) if k[0] == "r" else rng.normal())) for k in kinds
-        )
-
-    links = [body("trunk")]
-    joints = []
-    for k in range(count):
-        slides = rng.random() < 0.3
-        parent = links[int(rng.integers(0, len(links)))].name
-        links.append(body(f"link{k}"))
-        motion = ("t" if slides else "r") + "xyz"[int(rng.integers(0, 3))]
-        turned = tuple(step for step in place() if step.kind[0] == "r")
-        joints.append(
-            LooseJoint(
-                f"joint{k}",
-                "",
-                "prismatic" if slides else "continuous",
-                parent,
-                f"link{k}",
-                place(),
-                motion,
-                int(rng.choice((-1, 1))),
-                turned if rng.random() < 0.4 else (),
-                drive_values={"Ia": 0.1, "Fv": 0.2} if drives and rng.random() < 0.5 else {},
-            )
-        )
-    return assemble(f"walker{seed}", links, joints).with_free_base()
-
-
-def some_state(robot: Robot, count: int, seed: int = 0) -> tuple[Array, ...]:
-    """Return q (count, nq) with unit quaternions, dq and ddq (count, n)."""
-    rng = np.random.default_rng(seed)
-    q = rng.normal(size=(count, robot.nq))
-    q[:, 3:7] /= np.linalg.norm(q[:, 3:7], axis=1, keepdims=True)
-    return q, *rng.normal(size=(2, count, robot.n))
 
 
 def expected_rank(robot: Robot) -> int:
@@ -413,3 +362,66 @@ def test_every_target_computes_the_same(what: str, tmp_path: Path) -> None:
 
 def as_list(result: Any) -> list[Array]:
     return list(result) if isinstance(result, tuple) else [result]
+
+
+LOG = md.Recording(np.arange(50) * 0.01, np.zeros((50, 8)), np.zeros((50, 8)))
+REFUSED: dict[str, Callable[[Robot], object]] = {
+    "identify": lambda robot: md.identify(robot, LOG),
+    "check": lambda robot: md.check(robot, LOG),
+    "prepare": lambda robot: md.prepare(robot, LOG),
+    "cross_validate": lambda robot: md.cross_validate(robot, LOG),
+    "filtered_regressor": lambda robot: md.filtered_regressor(robot, LOG, 5.0),
+    "online": lambda robot: md.online(robot),
+    "excite": lambda robot: md.excite(robot, 5.0),
+    "one_joint_plan": lambda robot: md.one_joint_plan(robot),
+    "actuators": lambda robot: md.identify_actuators(robot, LOG),
+    "pd_gravity": lambda robot: md.control.pd_gravity(robot, gain=1.0, bandwidth=1.0),
+    "computed_torque": lambda robot: md.control.computed_torque(robot, bandwidth=1.0),
+    "slotine_li": lambda robot: md.control.slotine_li(
+        robot, bandwidth=1.0, gain=1.0, adaptation=1.0
+    ),
+    "momentum_observer": lambda robot: md.control.momentum_observer(robot),
+    "fourier": lambda robot: md.trajectory.fourier(robot),
+    "simulate_batch": lambda robot: md.simulate_batch(
+        robot, None, None, 0.1, q0=np.zeros((2, robot.nq))
+    ),
+    "formulas": lambda robot: md.formulas(robot, "inverse_dynamics"),
+    "regressor_formulas": lambda robot: md.regressor_formulas(robot),
+    "lagrange": lambda robot: md.regressor(robot, *some_state(robot, 1), form="lagrange"),
+    "lumeng16": lambda robot: md.regressor(
+        robot, *some_state(robot, 1), parametrization="lumeng16"
+    ),
+    "momentum_regressor": lambda robot: md.compile(robot, "momentum_regressor"),
+    "by the regressor": lambda robot: md.papers.inertia_matrix_by_regressor(
+        robot, some_state(robot, 1)[0]
+    ),
+    "operation_count": lambda robot: md.papers.operation_count(robot, "inverse_dynamics"),
+    "inertia_constants": lambda robot: md.papers.inertia_constants(robot),
+    "formulation": lambda robot: md.inertia_matrix(robot, some_state(robot, 1)[0], formulation=1),
+    "mounted": lambda robot: robot.mounted((0.1, 0.0, 0.0)),
+    "C": lambda robot: md.save(robot, "nowhere.c"),
+    "load": lambda robot: md.inverse_dynamics(
+        robot.with_drives(friction=["coulomb", "load"]), *some_state(robot, 1)
+    ),
+    "paper's scaling": lambda robot: md.base_parameters(robot, "qr", scaling="paper"),
+    "rule of gravity": lambda robot: md.base_parameters(robot, "mlc", "gravity"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_does_not_know_a_free_base_says_so(what: str) -> None:
+    with pytest.raises(md.MinidynError, match="free base"):
+        REFUSED[what](md.load("two_link", free_base=True))
+
+
+def test_robots_with_a_fixed_base_do_the_same_operations_as_before() -> None:
+    """Quaternions leave no trace in their programs."""
+    counts = md.compile(md.load("ur10"), "regressor").counts
+    assert counts["div"] == 0
+    robot = md.load("ur10")
+    q, dq, _ = np.random.default_rng(0).normal(size=(3, 6))
+    assert np.array_equal(md.integrate(robot, q, dq), q + dq)
+    A = md.centroidal_momentum_matrix(
+        robot.with_parameters(np.arange(1.0, 1 + len(robot.layout))), q
+    )
+    assert A.shape == (6, 6)

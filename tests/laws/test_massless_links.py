@@ -6,41 +6,7 @@ import numpy as np
 import pytest
 
 import minidyn as md
-from minidyn.model.assemble import LooseJoint, LooseLink, assemble
-from minidyn.model.geometry import Step
-from minidyn.model.parameters import from_body
-from minidyn.model.robot import Robot
-
-SLIDES_AND_TURNS = ("tx", "ty", "tz", "rz", "ry", "rx")
-
-
-def carried_body(legs: int, joints: int) -> Robot:
-    """Return a body on three slides and three turns without mass between, and legs on it."""
-    rng = np.random.default_rng(legs)
-
-    def body(name: str) -> LooseLink:
-        return LooseLink(name, "", from_body(rng.uniform(1, 2), rng.normal(size=3), np.eye(3)))
-
-    def place() -> tuple[Step, ...]:
-        kinds = ("tx", "ty", "tz", "rz", "rx")
-        return tuple(Step(kind, float(value)) for kind, value in zip(kinds, rng.normal(size=5)))
-
-    chain = ["world", *(f"between{k}" for k in range(5)), "body"]
-    links = [LooseLink(name, "", np.zeros(10)) for name in chain[:-1]] + [body("body")]
-    made = [
-        LooseJoint(
-            motion, "", "prismatic" if motion[0] == "t" else "continuous", *ends, motion=motion
-        )
-        for motion, *ends in zip(SLIDES_AND_TURNS, chain, chain[1:])
-    ]
-    for leg in range(legs):
-        parent = "body"
-        for k in range(joints):
-            name = f"leg{leg}_{k}"
-            links.append(body(name))
-            made.append(LooseJoint(f"j{name}", "", "continuous", parent, name, place()))
-            parent = name
-    return assemble("carried", links, made)
+from free_base_cases import carried_body
 
 
 @pytest.mark.parametrize(

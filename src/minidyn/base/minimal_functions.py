@@ -43,7 +43,7 @@ from minidyn.errors import MinidynError, NotEquivalent, ShapeError, UnknownName,
 from minidyn.graph.function import Function
 from minidyn.graph.targets.native.kernel import compile_function
 from minidyn.model.canonical import as_understood
-from minidyn.model.robot import Robot
+from minidyn.model.robot import Robot, require_fixed_base
 
 _FOREIGN = 1e-7  # share of a combination that a map may miss by rounding, in the robot's own units
 
@@ -235,6 +235,8 @@ def compile(
     """
     require_robot(robot, str(what), free_base=True)
     check_formulation(formulation, what)
+    if formulation is not None:
+        require_fixed_base(robot, f"formulation={formulation}")
     if formulation is not None and base is None:
         if parameters is not None:
             raise MinidynError(
@@ -325,6 +327,8 @@ def _from_base(
     """Run the chain's own recursion, or the standard one on a full vector that has the base
     parameters asked for.
     """
+    if formulation is not None:
+        require_fixed_base(robot, f"formulation={formulation}")
     if base is None:
         if beta is not None:
             raise MinidynError(f"{what}: beta= needs base=, the map whose parameters they are")

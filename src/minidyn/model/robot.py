@@ -37,7 +37,10 @@ if TYPE_CHECKING:
 BASE_ROWS = ("vx", "vy", "vz", "wx", "wy", "wz")
 """What the six first rows of a free base are along: its linear and angular velocity."""
 
-_LETTERS = {"prismatic": "P", "fixed": "F", "floating": "B"}  # of joints that do not turn
+_FIXED_BASE = "robot.fixed_base"  # what a file is told that seems to have a free base
+
+LETTERS = {"prismatic": "P", "fixed": "F", "floating": "B"}
+"""Letters of kinds of joints; those that turn are R."""
 
 LARGEST_STEP = 1e9
 """Longest shift, m, and largest turn, rad, of a placement."""
@@ -497,6 +500,7 @@ class Robot:
             base=(),
             frames=tuple(frames),
             loops=tuple(loops),
+            notices=tuple(one for one in self.notices if one.code != _FIXED_BASE),
             base_body=None,
         )
 
@@ -701,7 +705,7 @@ class Robot:
         return Robot, tuple(getattr(self, field.name) for field in fields(self))
 
     def __repr__(self) -> str:
-        letters = "".join(_LETTERS.get(joint.kind, "R") for joint in self.joints)
+        letters = "".join(LETTERS.get(joint.kind, "R") for joint in self.joints)
         unknown = int(np.isnan(self.parameters).sum())
         known = f" ({'all' if unknown == len(self.layout) else unknown} unknown)" if unknown else ""
         loops = f", {len(self.loops)} loops" if self.loops else ""
