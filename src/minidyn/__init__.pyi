@@ -109,6 +109,8 @@ from minidyn.dynamics.functions import energy as energy
 from minidyn.dynamics.functions import energy_regressor as energy_regressor
 from minidyn.dynamics.functions import forward_kinematics as forward_kinematics
 from minidyn.dynamics.functions import jacobian as jacobian
+from minidyn.dynamics.functions import centroidal_momentum_matrix as centroidal_momentum_matrix
+from minidyn.dynamics.group import integrate as integrate
 from minidyn.dynamics.kernel import Kernel as Kernel
 
 # modules

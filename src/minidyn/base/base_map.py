@@ -247,7 +247,9 @@ class BaseMap:
         if self.motion is not None:
             return "it is for one motion only"
         if self.columns is not None:
-            return "it is for some parameters only"
+            asked = self.robot.layout.indices(self.columns)
+            if np.delete(self.robot.parameters, asked).any():  # zeros are known, NaN is not
+                return "it is for some parameters only"
         if self.model == "torque" or self.model == need:
             return ""
         if self.model in ("gravity", "inertia"):

@@ -78,6 +78,12 @@ _MODELS = constant("base.rows", "MODELS")
         "as written."
     ),
 )
+@option_of(
+    _FUNCTION,
+    "--massless-known",
+    is_flag=True,
+    help="Links that are massless in the robot's file are known, and not counted.",
+)
 @option_of(_FUNCTION, "--seed", type=int, help="Of everything random.")
 @click.option(
     "--format",

@@ -176,6 +176,12 @@ _CHANGES = (
         metavar="NAME",
         help="A joint that moves, or a pattern such as 'arm_*'; the others are locked; repeat.",
     ),
+    click.option(
+        "--free-base",
+        is_flag=True,
+        default=None,
+        help="The robot's base moves freely in the world (docs/free-base.md).",
+    ),
 )
 
 
@@ -196,7 +202,7 @@ def _with_changes(command: F) -> F:
     return made  # type: ignore[no-any-return]
 
 
-_ROBOT_OPTIONS = ("gravity", "mount", "lock", "keep_joints")
+_ROBOT_OPTIONS = ("gravity", "mount", "lock", "keep_joints", "free_base")
 
 
 def robot_argument(command: F) -> F:
