@@ -26,6 +26,7 @@ OTHER: dict[str, Any] = {
     "auto": False,
     "friction_per": "log",
     "flexibility": "link",
+    "measured": ("joint1",),
     "rotor_inertia": None,
     "sign_width": (0.01, 0.1 + 0.2),
     "prior": False,

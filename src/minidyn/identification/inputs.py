@@ -132,7 +132,7 @@ def read_log(
     robot = with_logged_joints(robot, recording) if base is None else robot
     notices = require_meaning(robot, recording, force)
     log = as_asked(robot, recording, settings)
-    log = with_measured_torques(robot, in_robot_order(robot, log))
+    log = with_measured_torques(robot, in_robot_order(robot, log), settings.measured)
     method = METHODS[settings.method]
     if not all(torques_measured(log)):
         require_partial_torques(method, settings.flexibility, log)

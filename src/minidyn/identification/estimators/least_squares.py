@@ -21,7 +21,6 @@ import numpy as np
 
 from minidyn.arrays import Array, left_open
 from minidyn.base.base_map import BaseMap
-from minidyn.dynamics.record import STATES
 from minidyn.errors import Unsupported
 from minidyn.identification.estimators import solve
 from minidyn.identification.estimators.block_covariance import (
@@ -40,7 +39,6 @@ from minidyn.identification.rows.base_rows import (
     Samples,
     base_functions,
     samples_of,
-    signals_of,
     steady_regressor,
 )
 from minidyn.identification.rows.pieces import TILE, Columns, Piece
@@ -340,8 +338,8 @@ def parallel(robot: Robot, base: BaseMap, recording: AnyRecording, options: Opti
     cutoff = cutoff_of(whole, _TIMES_BAND, 0.2)
 
     def columns(run: Recording) -> tuple[Array, Array]:
-        q, dq, ddq, tau = signals_of(run, "q", "dq", "ddq", "tau")
-        return steady_regressor(robot, base, q, dq, ddq, run.telemetry.get(STATES)), tau
+        log = Samples.all_of(run)
+        return steady_regressor(robot, base, *log.motion), log.tau
 
     found = fit_system(base, partial(filtered_pieces, whole, columns, cutoff), options.allow_open)
     record = {"parallel_cutoff": cutoff, "rows": found.rows * robot.n}
