@@ -151,8 +151,11 @@ def plain_values(value: Any, *, finite: bool = False) -> Any:
     Arrays and notices count as lists and dicts, anything else becomes text; with `finite`, what is
     not finite None.
     """
-    if type(value) is float:  # nearly always
+    kind = type(value)
+    if kind is float:  # nearly always
         return None if finite and not math.isfinite(value) else value
+    if kind is int or kind is str:
+        return value
     if isinstance(value, Notice):
         value = value.to_json()
     if isinstance(value, Mapping):

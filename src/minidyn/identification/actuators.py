@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
-from scipy.optimize import lsq_linear
 
 from minidyn.arrays import Array, rms
 from minidyn.codegen.files import save
@@ -32,7 +31,14 @@ from minidyn.files import check_outputs, new_folder
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.identification.diagnose.thresholds import HALF
 from minidyn.identification.estimators.block_covariance import memory_of
-from minidyn.identification.export import CANNOT_SAY, TARGETS, Exported, consumer, with_side_file
+from minidyn.identification.export import (
+    CANNOT_SAY,
+    TARGETS,
+    Exported,
+    consumer,
+    file_name,
+    with_side_file,
+)
 from minidyn.identification.rows.pieces import stacked
 from minidyn.identification.servo_loop import ServoLoop
 from minidyn.identification.sizes import FAINT, MAX_STEPS
@@ -146,7 +152,7 @@ class Actuators:
         notices: list[Notice] = []
         with new_folder(target, inputs=[self.robot.source]) as folder:
             for name in asked:
-                made, told = self._written(name, folder / TARGETS[name])
+                made, told = self._written(name, folder / file_name(name, self.robot.name))
                 files += [target / file.name for file in made]
                 notices += told
         return Exported(tuple(files), tuple(notices))
@@ -317,6 +323,8 @@ class _Problem:
 
         Torques of the loop are given without those of links and of known damping.
         """
+        from scipy.optimize import lsq_linear  # slow to import
+
         values, misfit = self.begin[:-1].reshape(5, self.n).copy(), 0.0
         count = 4 + int(self.free[4 * self.n])  # unknowns of each joint; kp may be known
         least = [0.0, 0.0, 0.0, -np.inf, 0.0][:count]  # viscous friction would undo kd

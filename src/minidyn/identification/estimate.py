@@ -24,7 +24,7 @@ from minidyn.base.base_map import BaseMap
 from minidyn.base.equivalence import equivalence
 from minidyn.base.printing.overview import units
 from minidyn.display import MEASURED, MODEL, PRIOR, DisplayTable, legend_above, new_figure
-from minidyn.dynamics.functions import base_regressor, inverse_dynamics
+from minidyn.dynamics.functions import base_regressor, torques_by_parts
 from minidyn.dynamics.record import STATES
 from minidyn.errors import DescriptionError, MinidynError, WrongArgument
 from minidyn.files import write_atomically
@@ -374,7 +374,8 @@ class Estimate(Identified):
         known = np.float64(0.0) if self.known_torque is None else self.known_torque.torque(piece)
         known = known if self.flexibility is None else known + self.flexibility.torque(piece)
         if self.consistent:
-            return np.asarray(inverse_dynamics(self.robot, *motion, memory=states) + known)
+            (tau,) = torques_by_parts([self.robot], *motion, states)  # one kernel for all models
+            return np.asarray(tau + known)
         return np.asarray(
             base_regressor(self.robot, *motion, base=self.base, memory=states) @ self.beta + known
         )
@@ -488,10 +489,11 @@ class Estimate(Identified):
     ) -> Exported:
         """Write the identified model for other programs.
 
-        A folder gets robot.toml, robot.urdf, robot.xml (MJCF, for MuJoCo) and model.c with model.h,
-        all or none of them; a format that cannot describe the robot is left out with a notice.
-        Loaded again by `md.load`, each gives the torques of the estimate: rotor inertia and all
-        friction terms included.
+        A folder gets a TOML file, a URDF and an MJCF (.xml, for MuJoCo) with the robot's name, and
+        model.c with model.h, all or none of them; a format that cannot describe the robot is left
+        out with a notice. Loaded again by `md.load`, each gives the torques of the estimate: rotor
+        inertia and all friction terms included. Joints that are locked in the model stay joints of
+        a URDF or MJCF that is kept (`source`).
 
         An estimate that was not made consistent may be no robot that can exist. URDF and TOML hold
         such numbers; MuJoCo refuses them, so that the MJCF holds the nearest consistent model, with

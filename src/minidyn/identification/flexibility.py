@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import make_interp_spline
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
@@ -287,6 +286,8 @@ def _derivatives(t: Array, values: Array) -> list[Array]:
     order = 5 if len(t) > 5 else 3
     if len(t) <= order:
         return [values, np.zeros_like(values), np.zeros_like(values)]
+    from scipy.interpolate import make_interp_spline  # slow to import
+
     spline = make_interp_spline(t, values, order)
     return [values, spline(t, 1), spline(t, 2)]
 

@@ -104,7 +104,12 @@ class Online:
         self._prior, self.friction_error = prior, friction_error
         self.samples, self.status = 0, SampleStatus(0)
         self._observer = momentum_observer(
-            model, gain=gain, period=period, friction_error=friction_error, **guarding
+            model,
+            gain=gain,
+            period=period,
+            friction_error=friction_error,
+            track_friction=False,  # its own rows have friction
+            **guarding,
         )
         self._columns, self.program = rows_program(
             model.robot, model.base, gain, period, self._observer.margins
@@ -122,8 +127,7 @@ class Online:
         self._kept: list[Array] = []  # blocks of rows of the last seconds
         self._keep = max(1, round(keep / period / BLOCK))
         self._noise = residual_noise(model, gain)
-        n = model.robot.n
-        self._watched = np.zeros(4 * n + self._observer.guard.size)  # state of the observer
+        self._watched = np.zeros(self._observer.state_size)  # state of the observer
         self._state: Array | None = None
         self._since = -1  # sample from which torque has been above its threshold without a pause
         self._over = 0  # samples since

@@ -16,7 +16,6 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from scipy.interpolate import CubicSpline
 
 from minidyn.arrays import Array
 from minidyn.dynamics.record import record, without_unknowns
@@ -47,6 +46,8 @@ class ServoLoop:
         first: int = 0,
         held: bool = False,
     ) -> None:
+        from scipy.interpolate import CubicSpline  # slow to import
+
         self.n, self.kd, self.held = robot.n, kd, held
         phi = without_unknowns(robot, "inverse_dynamics", robot.parameters)
         inverse = record(robot, "inverse_dynamics", parameters=phi)

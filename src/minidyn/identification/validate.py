@@ -300,7 +300,8 @@ def validate(
     log = (
         log if estimate.known_torque is None else log.load()
     )  # columns of a log stay with it in memory alone
-    log = with_measured_torques(robot, in_robot_order(robot, log))
+    measured = None if estimate.settings is None else estimate.settings.measured
+    log = with_measured_torques(robot, in_robot_order(robot, log), measured)
     if estimate.base.model == "gravity":
         poses = resting_poses(robot, log)
         log = log if poses is None else poses

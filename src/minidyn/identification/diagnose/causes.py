@@ -23,7 +23,6 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from minidyn.arrays import Array
 from minidyn.dynamics.functions import torques_of_links
@@ -203,6 +202,8 @@ def _offsets(log: _Comparison) -> Iterator[Cause]:
 
         step = 2 * math.pi / OFFSETS
         first = min((step * k for k in range(-(OFFSETS // 2), OFFSETS // 2)), key=open_with)
+        from scipy.optimize import minimize_scalar  # slow to import
+
         found = minimize_scalar(
             open_with, bounds=(first - step, first + step), method="bounded",
             options={"xatol": 1e-3, "maxiter": 16},
