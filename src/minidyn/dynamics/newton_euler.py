@@ -162,9 +162,9 @@ def composite_inertia_matrix(tree: Tree, phi: Sequence[Sequence[Scalar]]) -> lis
                 link = tree.moves[link].parent
         if move.parent >= 0:
             if move.lever is not None:
-                ten = _placed(ten, (), move.lever)
+                ten = placed(ten, (), move.lever)
             composite[move.parent] = plus(
-                composite[move.parent], _placed(ten, move.turns, move.shift)
+                composite[move.parent], placed(ten, move.turns, move.shift)
             )
     return M
 
@@ -219,7 +219,7 @@ def regrouped(robot: Robot, ten: Sequence[Sequence[Scalar]]) -> tuple[Robot, lis
     own, joints = [], []
     for joint, body in zip(robot.joints, ten):
         own.append(
-            _placed(body, *constant_placement(joint.after, REAL)) if joint.after else list(body)
+            placed(body, *constant_placement(joint.after, REAL)) if joint.after else list(body)
         )
         before = (
             joint.before if joint.parent < 0 else (*robot.joints[joint.parent].after, *joint.before)
@@ -232,7 +232,7 @@ def regrouped(robot: Robot, ten: Sequence[Sequence[Scalar]]) -> tuple[Robot, lis
         )
         if joint.parent >= 0:
             turns, shift = constant_placement(joint.before, REAL)
-            own[joint.parent] = plus(own[joint.parent], _placed(handed, turns, shift))
+            own[joint.parent] = plus(own[joint.parent], placed(handed, turns, shift))
     return replace(robot, joints=tuple(joints)), own
 
 
@@ -254,7 +254,7 @@ def _split(
     return kept, handed
 
 
-def _placed(ten: Sequence[Scalar], turns: Sequence[Turn], shift: Vector) -> list[Scalar]:
+def placed(ten: Sequence[Scalar], turns: Sequence[Turn], shift: Vector) -> list[Scalar]:
     """Return the parameters of a body about and along the frame in which its own stands at these
     turns and shift.
     """
