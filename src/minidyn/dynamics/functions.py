@@ -95,6 +95,107 @@ def forward_dynamics(
     return call(robot, "forward_dynamics", (q, dq, tau), parameters, out, memory=memory)
 
 
+def inverse_dynamics_derivatives(
+    robot: Robot,
+    q: ArrayLike,
+    dq: ArrayLike,
+    ddq: ArrayLike,
+    parameters: ArrayLike | None = None,
+    *,
+    memory: ArrayLike | None = None,
+    out: tuple[Array, Array, Array] | None = None,
+) -> tuple[Array, Array, Array]:
+    """Return the derivatives (..., n, n) of the joint torques by q, dq and ddq.
+
+    The third is the inertia matrix; friction that grows with the load adds to it. Friction that
+    reverses at once, sign(dq), has derivative 0: what remains is its smooth part. Give joints a
+    `sign_width` where a slope at standstill is wanted. What drives remember is held still.
+
+    Args:
+        robot: The robot.
+        q: Positions (..., n), rad or m.
+        dq: Speeds (..., n).
+        ddq: Accelerations (..., n).
+        parameters: Standard parameters (p,); None: the robot's own.
+        memory: As for :func:`inverse_dynamics`.
+        out: Three arrays (..., n, n) to write into.
+
+    Example:
+        >>> import minidyn as md
+        >>> robot = md.load("scara")
+        >>> by_q, by_dq, M = md.inverse_dynamics_derivatives(robot, [0.1] * 4, [1.0] * 4, [0.0] * 4)
+        >>> M.shape
+        (4, 4)
+    """
+    arrays = q, dq, ddq
+    found = call(robot, "inverse_dynamics_derivatives", arrays, parameters, out, memory=memory)
+    return cast("tuple[Array, Array, Array]", found)
+
+
+def forward_dynamics_derivatives(
+    robot: Robot,
+    q: ArrayLike,
+    dq: ArrayLike,
+    tau: ArrayLike,
+    parameters: ArrayLike | None = None,
+    *,
+    memory: ArrayLike | None = None,
+    out: tuple[Array, Array, Array] | None = None,
+) -> tuple[Array, Array, Array]:
+    """Return the derivatives (..., n, n) of the accelerations by q, dq and tau.
+
+    The third is the inverse of the inertia matrix where friction does not grow with the load. Dry
+    friction, parameters, memory and out as for :func:`inverse_dynamics_derivatives`.
+
+    Example:
+        >>> import minidyn as md
+        >>> robot = md.load("scara")
+        >>> by_q, by_dq, inverse = md.forward_dynamics_derivatives(robot, *[[0.1] * 4] * 3)
+        >>> bool(abs(inverse @ md.inertia_matrix(robot, [0.1] * 4)).max() < 1 + 1e-9)
+        True
+    """
+    arrays = q, dq, tau
+    found = call(robot, "forward_dynamics_derivatives", arrays, parameters, out, memory=memory)
+    return cast("tuple[Array, Array, Array]", found)
+
+
+def linearize(
+    robot: Robot,
+    q: ArrayLike,
+    dq: ArrayLike,
+    tau: ArrayLike,
+    parameters: ArrayLike | None = None,
+    *,
+    memory: ArrayLike | None = None,
+) -> tuple[Array, Array]:
+    """Return (A, B) with d/dt (δq, δdq) = A (δq, δdq) + B δtau about states and torques.
+
+    A (..., 2n, 2n) and B (..., 2n, n) of continuous time. Dry friction as in
+    :func:`inverse_dynamics_derivatives`.
+
+    Args:
+        robot: The robot.
+        q: Positions (..., n), rad or m.
+        dq: Speeds (..., n).
+        tau: Torques (..., n), N m or N; `md.gravity_torque(robot, q)` holds the robot still.
+        parameters: Standard parameters (p,); None: the robot's own.
+        memory: As for :func:`inverse_dynamics`.
+
+    Example:
+        >>> import minidyn as md
+        >>> robot = md.load("two_link")
+        >>> A, B = md.linearize(robot, [0.5, 0.5], [0.0, 0.0], md.gravity_torque(robot, [0.5, 0.5]))
+        >>> A.shape, B.shape
+        ((4, 4), (4, 2))
+    """
+    by_q, by_dq, by_tau = forward_dynamics_derivatives(robot, q, dq, tau, parameters, memory=memory)
+    n, batch = robot.n, by_q.shape[:-2]
+    A, B = np.zeros((*batch, 2 * n, 2 * n)), np.zeros((*batch, 2 * n, n))
+    A[..., :n, n:] = np.eye(n)
+    A[..., n:, :n], A[..., n:, n:], B[..., n:, :] = by_q, by_dq, by_tau
+    return A, B
+
+
 def regressor(
     robot: Robot,
     q: ArrayLike,
