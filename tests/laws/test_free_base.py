@@ -366,7 +366,6 @@ def as_list(result: Any) -> list[Array]:
 
 LOG = md.Recording(np.arange(50) * 0.01, np.zeros((50, 8)), np.zeros((50, 8)))
 REFUSED: dict[str, Callable[[Robot], object]] = {
-    "identify": lambda robot: md.identify(robot, LOG),
     "check": lambda robot: md.check(robot, LOG),
     "prepare": lambda robot: md.prepare(robot, LOG),
     "cross_validate": lambda robot: md.cross_validate(robot, LOG),

@@ -260,6 +260,7 @@ def frame_motion(
     """Return acceleration less gravity, angular speed and acceleration (N, 3) of a point of a link,
     in its own axes.
     """
+    require_robot(robot, "the motion of a frame")
     graph = Graph()
     x, dx, ddx = (list(graph.inputs(name, robot.n)) for name in ("q", "dq", "ddq"))
     T = build(robot, "forward_kinematics", {"q": x}, link=link)

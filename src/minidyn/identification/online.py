@@ -43,7 +43,7 @@ from minidyn.identification.problem import BlockProblem, Rows
 from minidyn.identification.rows.triangles import Triangle, Triangles
 from minidyn.model.geometry import matrix_of
 from minidyn.model.parameters import transform
-from minidyn.model.robot import Robot
+from minidyn.model.robot import Robot, require_fixed_base
 from minidyn.simulation.payload import Payload
 
 BLOCK = 128  # size: samples that are turned into the triangles at once
@@ -435,6 +435,7 @@ def online(
     known = (
         model if isinstance(model, Estimate) else _from_robot(as_robot(model), prior, sigma, period)
     )
+    require_fixed_base(known.robot, "online")
     if isinstance(model, Estimate) and sigma is not None:
         known = replace(
             model,
