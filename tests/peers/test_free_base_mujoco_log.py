@@ -67,7 +67,7 @@ def simulated(robot: Robot, folder: Path, seed: int, seconds: float = 12.0) -> m
     return md.Recording(t[:, 0], q, tau, dq, ddq, robot.joint_names)
 
 
-@pytest.mark.parametrize("base_alone", [True, False])
+@pytest.mark.parametrize("base_alone", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_quadruped_on_its_feet(base_alone: bool, tmp_path: Path) -> None:
     robot = quadruped()
     log, test = (simulated(robot, tmp_path, seed) for seed in (1, 2))

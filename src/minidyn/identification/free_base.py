@@ -15,6 +15,7 @@ import numpy as np
 
 from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.drives import memory_columns
+from minidyn.dynamics.group import check_quaternions
 from minidyn.errors import MinidynError, ShapeError, UnknownParameters, Unsupported
 from minidyn.identification.consistency.consistency import consistent_model
 from minidyn.identification.consistency.prior import as_prior, knows_a_body, prior_parameters
@@ -33,7 +34,6 @@ from minidyn.recording.recording import Recording
 
 _METHODS = ("ols", "wls", "irls")
 _KNOWN = ("method", "friction", "auto", "rotor_inertia", "prior", "prior_kind", "consistent")
-_MAX_NORM_ERROR = 1e-3  # rounding: of squared norms of quaternions
 
 BASE_ALONE = info(
     "identify.base_rows_alone",
@@ -153,9 +153,7 @@ def _checked_log(robot: Robot, recording: object) -> Recording:
             f"joint_names, robot.joint_names: {', '.join(robot.joint_names[:7])} ..."
         )
     recording = recording.with_numbers(("q", "dq", "ddq"))
-    squares = np.sum(recording.q[:, 3:7] ** 2, axis=1)
-    if np.abs(squares - 1.0).max(initial=0.0) > _MAX_NORM_ERROR:
-        raise ShapeError("q[:, 3:7]: expected unit quaternions in the order x, y, z, w")
+    check_quaternions(robot, "identify", recording.q)
     if recording.tau is None or not np.isfinite(recording.tau[:, : len(BASE_ROWS)]).all():
         raise UnknownParameters(
             "the first six columns of tau must be numbers: the sum of all wrenches from outside on "
