@@ -6,7 +6,6 @@ order of `robot.joint_names`: rad or m, and N m or N, joint side.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -17,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from minidyn.arrays import Array
 from minidyn.dynamics.drives import Shapes, drive_columns, has_load, on_drives, with_inertias
+from minidyn.dynamics.group import check_quaternions
 from minidyn.dynamics.implicit import implicit_call
 from minidyn.dynamics.kernel import (
     READY,
@@ -32,7 +32,7 @@ from minidyn.dynamics.loads import drive_loads
 from minidyn.dynamics.newton_euler import rigid_regressor
 from minidyn.dynamics.record import build
 from minidyn.dynamics.tree import REAL, coordinates, measured_rows, place
-from minidyn.errors import ShapeError, Unsupported
+from minidyn.errors import Unsupported
 from minidyn.graph.derivative import tangents
 from minidyn.graph.scalar import Graph
 from minidyn.model.drives import Drive
@@ -361,6 +361,7 @@ def frame_motion(
     """Return acceleration less gravity, angular speed and acceleration (N, 3) of a point of a link,
     in its own axes.
     """
+    require_robot(robot, "the motion of a frame")
     graph = Graph()
     x, dx, ddx = (list(graph.inputs(name, robot.n)) for name in ("q", "dq", "ddq"))
     T = build(robot, "forward_kinematics", {"q": x}, link=link)
@@ -406,7 +407,7 @@ def call(
             return ready(*arrays) if out is None else ready(*arrays, out=out)  # type: ignore[no-any-return]
     require_robot(robot, what, free_base=True)
     if robot.free_base:
-        _check_quaternions(robot, what, arrays[0])
+        check_quaternions(robot, what, arrays[0])
     if robot.implicit_loops:
         if memory is not None:
             raise Unsupported(
@@ -415,29 +416,6 @@ def call(
             )
         return implicit_call(robot, what, arrays, parameters, out, base, link)  # type: ignore[no-any-return]
     return run(robot, what, arrays, parameters, out, base, link, memory)  # type: ignore[no-any-return]
-
-
-_MAX_NORM_ERROR = 1e-3  # of a squared norm: what four digits leave; functions divide by it
-
-
-def _check_quaternions(robot: Robot, what: str, q: ArrayLike) -> None:
-    """Refuse positions of a free base without unit quaternions."""
-    positions = np.asarray(q, dtype=float)
-    if positions.shape[-1:] != (robot.nq,):
-        raise ShapeError(
-            f"{what}: q: expected shape (..., {robot.nq}), got {positions.shape}: position of the "
-            f"base (3), its quaternion x, y, z, w (4) and {robot.nq - 7} joints"
-        )
-    squares = np.sum(positions[..., 3:7] ** 2, axis=-1)
-    wrong = np.argwhere(np.abs(squares - 1.0) > _MAX_NORM_ERROR)
-    if len(wrong):
-        place = tuple(int(k) for k in wrong[0])
-        quaternion = positions[place][3:7]
-        where = f" (sample {', '.join(map(str, place))})" if place else ""
-        raise ShapeError(
-            f"{what}: q[3:7]{where} is {quaternion}, of norm {math.sqrt(squares[place]):.4g}; "
-            "expected a unit quaternion in the order x, y, z, w"
-        )
 
 
 # Links and drives apart. While friction is chosen, a robot has many drives: other terms, smoothing

@@ -210,8 +210,8 @@ def centroidal_matrix(tree: Tree, phi: Sequence[Sequence[Scalar]]) -> list[list[
                 force, moment = tree.moves[link].wrench_to_parent(force, moment)
             found[index] = force, moment
         if move.lever is not None:
-            ten = _placed(ten, (), move.lever)
-        ten = _placed(ten, move.turns, move.shift)
+            ten = placed(ten, (), move.lever)
+        ten = placed(ten, move.turns, move.shift)
         if move.parent >= 0:
             composite[move.parent] = plus(composite[move.parent], ten)
         else:

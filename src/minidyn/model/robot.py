@@ -118,6 +118,10 @@ class Robot:
         for index, joint in enumerate(self.joints):
             if not -1 <= joint.parent < index:
                 raise DescriptionError(f"joint {joint.name!r}: its parent must come before it")
+            if joint.floats and (joint.drive.columns or joint.follows is not None):
+                raise DescriptionError(
+                    f"joint {joint.name!r} is floating: it has no drive and follows none"
+                )
             if (joint.floats and index) or (self.joints[0].floats and index and joint.parent < 0):
                 raise DescriptionError(
                     f"robot {self.name!r}: joint {joint.name!r} stands beside a floating one; a "
