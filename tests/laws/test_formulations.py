@@ -15,13 +15,14 @@ from minidyn.base import minimal_functions
 from minidyn.base.closed_form.mlc import mlc_base
 from minidyn.base.virtual_links import carrier_of, rigid_chain
 from minidyn.dynamics import functions
-from minidyn.dynamics.mdh_chain import mdh_rows, stands
+from minidyn.dynamics.mdh_chain import stands
 from minidyn.dynamics.papers.chain import chain_at, composite_bodies, composite_moments
 from minidyn.dynamics.papers.composite import Constants, inertia_constants_of
 from minidyn.dynamics.papers.formulations import FORMULATIONS, formulation_meeting, joint_wrench
 from minidyn.dynamics.papers.minimal import record_minimal
 from minidyn.errors import MinidynError, NotEquivalent, UnknownName, Unsupported
 from minidyn.graph.function import evaluate
+from minidyn.model.mdh_rows import mdh_rows
 from minidyn.model.robot import Robot
 from minidyn.papers.operation_count import operation_count
 from robot_cases import random_chain, random_state, relative_error
