@@ -25,6 +25,7 @@ from minidyn.dynamics.papers.formulations import FORMULATIONS
 from minidyn.dynamics.regressor_forms import Lumeng16, lumeng16
 from minidyn.model.mdh_rows import mdh_rows
 from minidyn.papers.formulation_table import FormulationCounts, formulation_counts
+from minidyn.papers.minimal_set import count_of_set, inertia_matrix_of_set
 from minidyn.papers.operation_count import operation_count
 
 __all__ = [
@@ -37,11 +38,13 @@ __all__ = [
     "chain_at",
     "composite_bodies",
     "composite_bodies_at",
+    "count_of_set",
     "formulation_counts",
     "forward_dynamics_by_regressor",
     "inertia_and_gravity",
     "inertia_constants",
     "inertia_matrix_by_regressor",
+    "inertia_matrix_of_set",
     "lumeng16",
     "mdh_rows",
     "operation_count",
