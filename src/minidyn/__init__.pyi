@@ -45,6 +45,10 @@ from minidyn.simulation.plants import Push as Push
 # identify
 from minidyn.app.check import check as check
 from minidyn.app.check import Check as Check
+from minidyn.app.rehearse import rehearse as rehearse
+from minidyn.app.rehearse import Rehearsal as Rehearsal
+from minidyn.app.rehearse import Draw as Draw
+from minidyn.app.rehearse import Sensors as Sensors
 from minidyn.identification.settings import Settings as Settings
 from minidyn.identification.identify import identify as identify
 from minidyn.identification.estimators.one_joint import identify_one_joint as identify_one_joint
@@ -105,6 +109,8 @@ from minidyn.dynamics.functions import energy as energy
 from minidyn.dynamics.functions import energy_regressor as energy_regressor
 from minidyn.dynamics.functions import forward_kinematics as forward_kinematics
 from minidyn.dynamics.functions import jacobian as jacobian
+from minidyn.dynamics.functions import centroidal_momentum_matrix as centroidal_momentum_matrix
+from minidyn.dynamics.group import integrate as integrate
 from minidyn.dynamics.kernel import Kernel as Kernel
 
 # modules

@@ -43,6 +43,7 @@ every_verb = pytest.mark.parametrize("verb", VERBS)
 # writes
 QUICK = {
     "robots": "",
+    "cache": "",
     "show": "two_link",
     "base": "two_link",
     "explain": "two_link YY2",
@@ -51,6 +52,7 @@ QUICK = {
     "generate": "two_link inertia_matrix --output {folder}/code",
     "excite": "two_link --duration 3 --time-limit 1 --output {folder}/motion",
     "plan": "two_link",
+    "rehearse": "two_link --draws 1 --duration 4 --output {folder}/rehearsal.html",
     "simulate": "two_link --duration 0.2 --output {folder}/new.npz",
     "convert": "{folder}/log.npz --output {folder}/data",
     "check": "{folder}/robot.toml {folder}/log.npz --output {folder}/check.html",
@@ -99,7 +101,7 @@ WRONG = {
     "tool": "no_such_robot log.csv",
     "actuators": "no_such_robot log.csv",
 }
-WITHOUT_INPUT = {"robots", "settings", "completion", "demo", "example"}
+WITHOUT_INPUT = {"robots", "settings", "cache", "completion", "demo", "example"}
 
 
 def run(*arguments: str) -> Result:

@@ -43,7 +43,7 @@ from minidyn.errors import MinidynError, NotEquivalent, ShapeError, UnknownName,
 from minidyn.graph.function import Function
 from minidyn.graph.targets.native.kernel import compile_function
 from minidyn.model.canonical import as_understood
-from minidyn.model.robot import Robot
+from minidyn.model.robot import Robot, require_fixed_base
 
 _FOREIGN = 1e-7  # share of a combination that a map may miss by rounding, in the robot's own units
 
@@ -256,7 +256,8 @@ def compile(
         what: "inverse_dynamics", "gravity_torque", "coriolis_matrix", "inertia_matrix",
             "forward_dynamics", "regressor", "base_regressor", "lagrange_regressor",
             "lumeng16_regressor", "lumeng16_lagrange_regressor", "slotine_li_regressor",
-            "momentum_regressor", "energy", "energy_regressor", "forward_kinematics", "jacobian".
+            "momentum_regressor", "energy", "energy_regressor", "centroidal_momentum_matrix",
+            "forward_kinematics", "jacobian".
         parameters: None bakes in the robot's values, an array (p,) bakes that in, "argument" makes
             the parameter vector the kernel's last argument.
         base: A base-parameter map, so that base parameters are all that is read: for dynamics,
@@ -284,8 +285,10 @@ def compile(
 
     Implements: LinFang1999 Tables I-V as code.
     """
-    require_robot(robot, str(what))
+    require_robot(robot, str(what), free_base=True)
     check_formulation(formulation, what)
+    if formulation is not None:
+        require_fixed_base(robot, f"formulation={formulation}")
     if formulation is not None and base is None:
         if parameters is not None:
             raise MinidynError(
@@ -297,6 +300,7 @@ def compile(
         or what not in WHAT
         or not isinstance(base, BaseMap)
         or robot.implicit_loops
+        or robot.free_base
     ):
         return compile_kernel(
             robot,
@@ -342,7 +346,7 @@ def program_for(
 
 def _check_map(robot: Robot, what: str, base: BaseMap) -> None:
     """Refuse a map of another robot, or one that does not determine a function."""
-    require_robot(robot, what)
+    require_robot(robot, what, free_base=True)
     if not isinstance(base, BaseMap):
         raise MinidynError(f"{what}: base: expected a result of md.base_parameters, got {base!r}")
     require_own(robot, base, what, NEEDED.get(what, "torque"))
@@ -382,6 +386,8 @@ def _from_base(
     """Run the chain's own recursion, or the standard one on a full vector that has the base
     parameters asked for.
     """
+    if formulation is not None:
+        require_fixed_base(robot, f"formulation={formulation}")
     if base is None:
         if beta is not None:
             raise MinidynError(f"{what}: beta= needs base=, the map whose parameters they are")

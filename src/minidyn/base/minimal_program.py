@@ -76,7 +76,8 @@ def is_chain(robot: Robot, tolerance: float) -> bool:
 
     Loads of friction need the standard.
     """
-    return not has_load(robot) and rigid_chain(robot, tolerance) is not None
+    is_plain = not (has_load(robot) or robot.free_base)
+    return is_plain and rigid_chain(robot, tolerance) is not None
 
 
 def no_formulation(robot: Robot, formulation: int) -> Unsupported:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from minidyn.errors import Unsupported
+from minidyn.model.free_base import require_fixed_base
 from minidyn.model.joint import Joint
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def mdh_rows(robot: Robot) -> tuple[MdhRow, ...]:
     Raises:
         Unsupported: A joint does not stand that way; `to_mdh` makes a robot whose joints do.
     """
+    require_fixed_base(robot, "mdh_rows")
     rows = []
     for joint in robot.joints:
         row = row_of(joint)
@@ -68,6 +70,7 @@ def is_mdh(robot: Robot) -> bool:
 
 def check_open(robot: Robot, what: str) -> None:
     """Refuse robots with loops or joints that follow others, naming the method that covers them."""
+    require_fixed_base(robot, what)
     if robot.loops:
         raise Unsupported(
             f"{what}: robot {robot.name!r} has a closed loop ({robot.loops[0].name!r}); "
@@ -84,7 +87,7 @@ def check_open(robot: Robot, what: str) -> None:
 def along_z(joint: Joint) -> bool:
     """Say whether a joint moves along or about z of its link's frame."""
     return (
-        joint.kind != "fixed"
+        joint.kind not in ("fixed", "floating")
         and joint.motion[1] == "z"
         and joint.direction == 1
         and not joint.after

@@ -15,6 +15,7 @@ from minidyn.app.cli.options import (
     constant,
     given,
     inputs,
+    measured_option,
     option_of,
     robot_argument,
 )
@@ -52,6 +53,13 @@ _MODELS = constant("base.rows", "MODELS")
     multiple=True,
     help="A joint that moves, the others held; repeat. Default: all.",
 )
+@measured_option
+@click.option(
+    "--motion",
+    metavar="LOG",
+    type=click.Path(),
+    help="A log: the set that its motion shows, and the condition number.",
+)
 @click.option(
     "--scaling",
     help=(
@@ -69,6 +77,12 @@ _MODELS = constant("base.rows", "MODELS")
         "Axes that are special within this, rad and share of the robot's size, are exactly so; 0: "
         "as written."
     ),
+)
+@option_of(
+    _FUNCTION,
+    "--massless-known",
+    is_flag=True,
+    help="Links that are massless in the robot's file are known, and not counted.",
 )
 @option_of(_FUNCTION, "--seed", type=int, help="Of everything random.")
 @click.option(
@@ -93,6 +107,8 @@ _MODELS = constant("base.rows", "MODELS")
 def base(
     robot: RobotSource,
     joints: Files,
+    measured: Files,
+    motion: str | None,
     form: str,
     as_json: bool,
     frames: str,
@@ -118,7 +134,12 @@ def base(
     arm = told(robot.load())
     if frames == "mdh":
         arm = arm.mdh(**given({"tolerance": options["tolerance"]})).robot
-    found = base_parameters(arm, joints=joints or None, **given(options))
+    options |= {"joints": joints or None, "measured": measured or None}
+    if motion is not None:
+        from minidyn.recording.ready import as_recording, prepare
+
+        options["motion"] = prepare(arm, as_recording(motion, arm)).load()
+    found = base_parameters(arm, **given(options))
     if evidence or plot is not None:
         _evidence(found, given({"seed": options["seed"]}), plot, as_json or form == "json")
         return
@@ -187,6 +208,10 @@ def _print(base: BaseMap) -> None:
     if base.structure is not None:
         for line in base.structure.describe().splitlines():
             out.print(safe(line))
+    if base.measured is not None:
+        out.print(f"torques measured: {', '.join(safe(name) for name in base.measured)}")
+    if base.motion is not None:
+        out.print(f"of this motion alone, condition number {base.condition:.3g}")
     if base.joints is not None:
         out.print(
             f"moving: {', '.join(safe(name) for name in base.joints)}; the other joints are held"

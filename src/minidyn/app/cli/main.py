@@ -34,6 +34,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
     "Experiments": {
         "excite": ("excite", "Design a motion to record, within the robot's limits."),
         "plan": ("plan", "Plan experiments that move one joint at a time."),
+        "rehearse": ("rehearse", "Identify simulated copies of a robot before it moves."),
         "simulate": ("simulate", "Simulate a robot under a controller."),
         "casestudy": ("casestudy", "Tables and figures of the papers, computed again."),
     },
@@ -60,6 +61,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "demo": ("demo", "Do the whole job on a built-in robot."),
         "example": ("example", "Write a measured log and its robot file to try things on."),
         "run": ("study", "Run a study file: a whole job as TOML."),
+        "cache": ("cache", "Show or clear compiled functions that are kept."),
         "completion": ("study", "Print the completion script of a shell."),
     },
 }
@@ -173,3 +175,5 @@ def main(quiet: bool) -> None:
 
     Example: minidyn identify robot.urdf log.csv --output out
     """
+    # no verb draws with MuJoCo: else it looks for a library of windows whenever it is imported
+    os.environ.setdefault("MUJOCO_GL", "disabled")
