@@ -370,7 +370,7 @@ def _printed(base: BaseMap, given: str | Sequence[str] | ArrayLike, tolerance: f
     texts = [given] if isinstance(given, str) else given
     if isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts):
         names, matrix = rows_of_text(
-            [str(text) for text in texts], layout.names, dict(base.robot.symbols)
+            [str(text) for text in texts], layout.names, dict(base.robot.symbols) | base.symbols
         )
     else:
         try:

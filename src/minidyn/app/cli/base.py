@@ -94,6 +94,13 @@ _MODELS = constant("base.rows", "MODELS")
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option(
+    "--frames",
+    type=click.Choice(["file", "mdh"]),
+    default="file",
+    show_default=True,
+    help="mdh: of the parameters in modified Denavit-Hartenberg frames (minidyn show --mdh).",
+)
+@click.option(
     "--evidence", is_flag=True, help="What the number rests on: T_ii, σ_i, R_ii, V2 and the gap."
 )
 @click.option("--plot", metavar="FILE", help="Also draw the evidence: .png, .svg or .pdf.")
@@ -104,6 +111,7 @@ def base(
     motion: str | None,
     form: str,
     as_json: bool,
+    frames: str,
     evidence: bool,
     plot: str | None,
     **options: Any,
@@ -115,6 +123,8 @@ def base(
     Example: minidyn base puma560 --method mlc --version 1992 --model gravity
 
     Example: minidyn base puma560 --evidence --plot gap.png
+
+    Example: minidyn base iiwa14 --frames mdh
     """
     from minidyn.base.base_parameters import base_parameters
     from minidyn.base.printing.relations import relations_json
@@ -122,6 +132,8 @@ def base(
     if plot is not None:
         check_figure(plot, inputs(robot))
     arm = told(robot.load())
+    if frames == "mdh":
+        arm = arm.mdh(**given({"tolerance": options["tolerance"]})).robot
     options |= {"joints": joints or None, "measured": measured or None}
     if motion is not None:
         from minidyn.recording.ready import as_recording, prepare
@@ -170,7 +182,7 @@ def _shown(value: object) -> str:
 
 
 def _print(base: BaseMap) -> None:
-    from minidyn.base.printing.relations import relations, without_effect
+    from minidyn.base.printing.relations import legend_of, without_effect
 
     out = console()
     title = (
@@ -181,10 +193,13 @@ def _print(base: BaseMap) -> None:
     shown = [[plain_number(value)] for value in values] if values else [[]] * base.rank
     rows = [
         (str(number), safe(relation.name), *value, safe(relation.formula()))
-        for number, (relation, value) in enumerate(zip(relations(base), shown), 1)
+        for number, (relation, value) in enumerate(zip(base.relations(), shown), 1)
     ]
     columns = ("#", "name", *(["value"] if values else []), "in standard parameters")
     print_table(title, columns, rows, right=(0, 2)[: 1 + bool(values)])
+    legend = legend_of(base)
+    if legend:
+        out.print(f"with {safe(legend)}")
     out.print(
         f"model: {base.model}, method: {base.method}"
         + (f", gap {base.gap:.1e}" if base.gap < 1e300 else "")
