@@ -176,7 +176,26 @@ _CHANGES = (
         metavar="NAME",
         help="A joint that moves, or a pattern such as 'arm_*'; the others are locked; repeat.",
     ),
+    click.option(
+        "--xacro-arg",
+        "xacro_args",
+        multiple=True,
+        callback=lambda context, parameter, words: _pairs(words),
+        metavar="NAME=VALUE",
+        help="An argument of a .xacro file; repeat.",
+    ),
 )
+
+
+def _pairs(words: Files) -> dict[str, str] | None:
+    """Return {name: value} of words NAME=VALUE; None: not given."""
+    made = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not (name and equals):
+            raise click.BadParameter(f"{word!r}: expected NAME=VALUE, such as ur_type=ur10e")
+        made[name] = value
+    return made or None
 
 
 def _with_changes(command: F) -> F:
@@ -196,7 +215,7 @@ def _with_changes(command: F) -> F:
     return made  # type: ignore[no-any-return]
 
 
-_ROBOT_OPTIONS = ("gravity", "mount", "lock", "keep_joints")
+_ROBOT_OPTIONS = ("gravity", "mount", "lock", "keep_joints", "xacro_args")
 
 
 def robot_argument(command: F) -> F:
