@@ -179,6 +179,8 @@ _EXTRAS = {
     "distributed": ("dask", "Dask clusters"),
     "coal": ("collision", "distances of convex hulls"),
     "cuda": ("cuda", "functions on NVIDIA GPUs"),
+    "starlette": ("studio", "pages of the studio"),
+    "uvicorn": ("studio", "pages of the studio"),
 }
 
 
