@@ -67,6 +67,7 @@ class Studio:
         self._worker: Worker | None = None
         self._windows: list[_Window] = []
         self._writer = ""
+        self._is_over = False
 
     # ------------------------------------------------------------ state
 
@@ -136,6 +137,11 @@ class Studio:
             with suppress(asyncio.CancelledError):
                 await self._job
 
+    def leave(self) -> None:
+        """Let go of all pages, so that the server can end."""
+        self._is_over = True
+        self.tell()
+
     async def close(self) -> None:
         """Stop everything."""
         await self.cancel()
@@ -166,7 +172,7 @@ class Studio:
         self._writer = self._writer or window.name
         window.news.set()
         try:
-            while True:
+            while not self._is_over:
                 try:
                     await asyncio.wait_for(window.news.wait(), _PULSE)
                 except TimeoutError:
@@ -445,7 +451,16 @@ def serve(
             date_header=False,
             timeout_graceful_shutdown=1,
         )
-        uvicorn.Server(config).run(sockets=[listening])
+        server = uvicorn.Server(config)
+        ends = server.handle_exit
+
+        def handle_exit(number: int, place: Any) -> None:
+            studio.leave()  # else the server waits for pages that listen
+            ends(number, place)
+
+        server.handle_exit = handle_exit
+        with suppress(KeyboardInterrupt):  # which the server raises again when it has ended
+            server.run(sockets=[listening])
 
 
 def _bound(host: str, port: int) -> socket.socket:
