@@ -87,12 +87,14 @@ def shoot(page: Any, name: str) -> None:
 
 def pictures(chromium: Any, folder: Path) -> None:
     """Write a picture of each stage of a whole job."""
-    with running(folder, "ur10", str(LOG)) as (address, _):
+    with running(folder / "ur10-study") as (address, _):
         context = chromium.new_context(viewport=SIZE, reduced_motion="reduce")
         page = opened(context, address, [])
+        page.click("button:has-text('Try it')")
         ready(page, ".legend", "h2:has-text('base parameters')")
         for joint, angle in ((1, -1.1), (2, 1.5)):
             page.evaluate(TURN, [f"#pose-{joint}", angle])
+        page.wait_for_selector("#work[hidden]", state="attached")
         ready(page)
         shoot(page, "robot")
         go(page, "logs")

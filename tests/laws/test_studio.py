@@ -24,9 +24,11 @@ import minidyn as md
 from minidyn.app.studio.desk import Desk
 from minidyn.app.studio.document import EXAMPLES, Actions, text_of
 from minidyn.app.studio.guard import FRAMED, POLICY, Guard, is_loopback
+from minidyn.app.studio.phases import PARTS, Phases
 from minidyn.app.studio.processes import WorkEnded, Worker
 from minidyn.app.studio.pyramid import FACTOR, Pyramid, write_pyramid
 from minidyn.app.studio.server import LOG_ENDINGS, NOTES, ROBOT_ENDINGS, Studio
+from minidyn.display import listening
 from minidyn.errors import DescriptionError, MinidynError, UnknownName
 from minidyn.formats.load import SUFFIXES
 from minidyn.recording.read.read import READERS
@@ -310,6 +312,55 @@ def test_a_log_that_cannot_be_read_is_a_message(tmp_path: Path) -> None:
     found = desk.on_columns("files/log-1.csv")
     assert found["names"] == ["Zeit", "A", "B"]
     assert found["problem"]
+
+
+# ------------------------------------------------------------ progress
+
+
+def test_long_work_says_its_phase_its_share_and_what_is_left() -> None:
+    said: list[dict[str, Any]] = []
+    steps = ["identify", "validate"]
+    before: dict[str, float] = {}
+    for _ in range(2):
+        said.clear()
+        phases = Phases(steps, before, lambda **facts: said.append(facts))
+        phases.step("identify")
+        for part in ("reading", "reading", "solving", "a part that nobody planned"):
+            phases.part(part)
+            time.sleep(0.01)
+        for part in PARTS["identify"]:
+            phases.part(part)
+        phases.step("validate")
+        phases.end()
+        assert said[0]["left"] == (sum(before[one] for one in phases._names) if before else None)
+        before = phases.seconds
+    shares = [one["share"] for one in said if "nobody" not in one["phase"]]
+    assert [one["phase"] for one in said].count("identify: reading") == 2
+    assert said[0]["share"] == 0.0
+    assert max(shares) <= 1.0
+    assert said[-1]["share"] > 0.9
+    left = [one["left"] for one in said]
+    assert 0.0 < left[-1] < left[0]
+
+
+def test_what_identify_announces_changes_nothing() -> None:
+    robot = md.load("two_link")
+    law = md.control.computed_torque(robot, bandwidth=10.0, period=2e-3)
+    motion = md.trajectory.fourier(robot, seed=1)
+    log = md.simulate(robot, law, motion, 4.0, torque_noise=0.01, seed=1)
+    heard: list[tuple[str, Any]] = []
+    plain = md.identify(robot, log)
+    with listening(lambda what, content: heard.append((what, content))):
+        announced = md.identify(robot, log)
+    np.testing.assert_array_equal(plain.beta, announced.beta)
+    parts = [str(content) for what, content in heard if what == "phase"]
+    assert parts == list(PARTS["identify"])
+    decisions = [content for what, content in heard if what == "decision"]
+    assert decisions
+    assert set(decisions) <= set(plain.selection.rows)
+    heard.clear()
+    md.identify(robot, log)
+    assert not heard  # nobody listens any more
 
 
 # ------------------------------------------------------------ long logs

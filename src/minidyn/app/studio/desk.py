@@ -19,18 +19,21 @@ import numpy as np
 from minidyn.app.check import check
 from minidyn.app.job import Job, Log
 from minidyn.app.studio.document import Actions, text_of
+from minidyn.app.studio.phases import Phases
 from minidyn.app.studio.pyramid import Pyramid, Single, write_pyramid
 from minidyn.app.studio.robot_view import base_data, placements, robot_data
 from minidyn.app.study.file import Study, read_study
 from minidyn.app.study.run import context_of, run_study
 from minidyn.app.study.store import key_of
 from minidyn.arrays import plain_values
+from minidyn.display import listening
 from minidyn.errors import DescriptionError, MinidynError
 from minidyn.excitation.target import PURPOSES
 from minidyn.files import new_folder, read_bytes, write_atomically
 from minidyn.formats.load import describe, load, robots
 from minidyn.identification.estimators.method import DESCRIPTIONS
 from minidyn.identification.export import TARGETS
+from minidyn.identification.selection import Decision
 from minidyn.identification.settings import Settings, descriptions
 from minidyn.model.drives import TERMS
 from minidyn.model.robot import Robot
@@ -354,13 +357,25 @@ class Desk:
         todo = [one["name"] for one in state["results"] if one["state"] == "to do"]
         steps = [name for name in todo if not only or name in only]
 
+        phases = Phases(steps, self._note("seconds"), self._progress)
+        decisions: list[dict[str, Any]] = []
+
         @contextmanager
         def around(name: str) -> Iterator[None]:
-            done = steps.index(name) if name in steps else 0
-            self._progress(phase=name, done=done, total=max(len(steps), 1))
+            phases.step(name)
             yield
 
-        made = run_study(self.folder / STUDY, only=list(only), around=around)
+        def heard(what: str, content: object) -> None:
+            if what == "phase":
+                phases.part(str(content))
+            elif isinstance(content, Decision):
+                decisions.append(content.to_json())
+                self._progress(decisions=plain_values(decisions, finite=True))
+
+        with listening(heard):
+            made = run_study(self.folder / STUDY, only=list(only), around=around)
+        phases.end()
+        self._write_note("seconds", phases.seconds)
         return {"steps": {step.name: step.state for step in made.steps}}
 
     def _check_key(self, logs: Sequence[Log]) -> str:

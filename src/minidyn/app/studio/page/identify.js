@@ -14,7 +14,7 @@ const typed = (text) => {
 
 export const identify = (app) => {
   const form = h("div", { className: "card" }), go = h("div", { className: "card" }), decisions = h("div", { className: "card" });
-  const element = h("div", {}, h("h1", {}, "Identify"), h("p", { className: "lead" }, "Run fits the model to the logs, tests it, and writes the report. Every option has its default; what is changed is a line of the study file."), go, h("div", { className: "split" }, decisions, form));
+  const element = h("div", {}, h("h1", {}, "Identify"), h("p", { className: "lead" }, "Run fits the model to the logs, tests it, and writes the report. Every option has its default; what is changed is a line of the study file."), go, h("div", { className: "split even" }, decisions, form));
   let rows = null, of = "";
 
   const field = (one) => {
@@ -58,11 +58,14 @@ export const identify = (app) => {
         rows = response.ok ? (await response.json()).record.selection || [] : null;
       }
     }
-    app.fill(decisions, [rows], () => {
-      const title = h("h2", {}, "What was tried"), most = Math.max(0, ...(rows || []).map((one) => one.joints.length));
-      if (!rows) return [title, h("p", { className: "quiet" }, "After a run: every candidate term, what it gained on blocks of time that were not fitted, and whether the model has it.")];
-      return [title, h("p", { className: "quiet" }, `${rows.length} candidates, ${rows.filter((one) => one.taken).length} taken. Gains are in nats a sample of held-out time.`),
-        table(["candidate", "joints", "gain", "± std."], rows.map((one) => ({ kind: one.taken ? "taken" : "", cells: [`${one.taken ? "✓ " : ""}${one.candidate}`, one.joints.length === 0 || one.joints.length === most ? "all" : one.joints.join(", "), short(one.gain), short(one.standard_error, 2)] })), [2, 3])];
+    const live = app.work && !("end" in app.work) && app.work.decisions;
+    app.fill(decisions, [live || rows], () => {
+      const title = h("h2", {}, "What was tried"), most = Math.max(0, ...(live || rows || []).map((one) => one.joints.length));
+      if (live) { rows = null; of = ""; }
+      const list = live || rows;
+      if (!list) return [title, h("p", { className: "quiet" }, "After a run: every candidate term, what it gained on blocks of time that were not fitted, and whether the model has it.")];
+      return [title, h("p", { className: "quiet" }, `${list.length} candidates${live ? " so far" : ""}, ${list.filter((one) => one.taken).length} taken. Gains are in nats a sample of held-out time.`),
+        table(["candidate", "joints", "gain", "± std."], list.map((one) => ({ kind: one.taken ? "taken" : "", cells: [`${one.taken ? "✓ " : ""}${one.candidate}`, one.joints.length === 0 || one.joints.length === most ? "all" : one.joints.join(", "), short(one.gain), short(one.standard_error, 2)] })), [2, 3])];
     });
   };
 

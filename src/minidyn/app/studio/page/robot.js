@@ -71,9 +71,9 @@ export const robot = (app) => {
         const shown = h("output", {}, place < 0 ? short(joint.locked * degrees) : short(q[place] * degrees));
         const slider = h("input", { type: "range", min: low, max: up, step: "any", value: place < 0 ? joint.locked : q[place], disabled: place < 0, "aria-label": `Position of ${joint.name}`, id: `pose-${k}`, oninput: (event) => { q[place] = Number(event.target.value); shown.textContent = short(q[place] * degrees); pose(); } });
         const tick = h("input", { type: "checkbox", checked: joint.locked !== null && joint.locked !== undefined, disabled: !session.writes, id: `lock-${k}`, "aria-label": `Lock ${joint.name}`, onchange: (event) => lock(joint.name, event.target.checked ? q[place] : null) });
-        return [h("span", {}, h("span", { className: "quiet" }, `${k + 1} `), joint.name), h("span", { className: "nowrap" }, slider, shown, joint.slides ? " m" : "°"), tick, h("span", { className: "nowrap" }, `${short(low * degrees, 4)} … ${short(up * degrees, 4)}`), h("span", { className: "nowrap" }, joint.velocity === null ? "–" : `${short(joint.velocity)} ${joint.slides ? "m/s" : "rad/s"}`), h("span", { className: "nowrap" }, joint.effort === null ? "–" : `${short(joint.effort)} ${joint.unit}`)];
+        return [h("span", {}, h("span", { className: "quiet" }, `${k + 1} `), joint.name), h("span", { className: "nowrap" }, slider, shown, joint.slides ? " m" : "°"), tick, h("span", { className: "nowrap" }, low === -up ? `±${short(up * degrees, 4)}` : `${short(low * degrees, 4)} … ${short(up * degrees, 4)}`), h("span", { className: "nowrap" }, joint.velocity === null ? "–" : `${short(joint.velocity)} ${joint.slides ? "m/s" : "rad/s"}`), h("span", { className: "nowrap" }, joint.effort === null ? "–" : `${short(joint.effort)} ${joint.unit}`)];
       });
-      return [h("h2", {}, "Joints"), table(["joint", "position", "locked", "range", "speed", "torque"], rows, [4, 5]),
+      return [h("h2", {}, "Joints"), table(["joint", "position", "lock", "range", "speed", "torque"], rows, [4, 5]),
         data.notices.length ? h("details", {}, h("summary", {}, `${data.notices.length} remarks on the file`), notices(data.notices)) : null];
     });
     app.fill(gravity, data && [data.gravity, app.state.tables.robot], () => {

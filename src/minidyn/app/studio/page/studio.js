@@ -29,6 +29,7 @@ app.go = (name) => {
   app.shown = name;
   sessionStorage.setItem("stage", name);
   render();
+  main.scrollTo(0, 0);
   main.focus();
 };
 
@@ -82,11 +83,17 @@ const progress = () => {
   }
   const share = work.share ?? work.done / Math.max(work.total, 1);
   const left = work.left === undefined || work.left === null ? "" : `, about ${seconds(work.left)} left`;
-  footer.replaceChildren(
-    h("p", {}, h("strong", {}, TASKS[work.task] || work.task)),
-    h("progress", { value: share, max: 1, "aria-label": "Share of the work that is done" }),
-    h("p", { className: "words" }, `${work.phase}${work.total > 1 ? ` (${Math.min(work.done + 1, work.total)} of ${work.total})` : ""}`, h("span", { className: "quiet", id: "clock" }, ` · ${seconds(work.seconds || 0)}${left}`)),
-    h("button", { type: "button", disabled: !app.writes, onclick: () => app.try(() => post("/cancel")) }, "Cancel"));
+  if (!document.getElementById("clock")) {
+    footer.replaceChildren(
+      h("p", {}, h("strong", { id: "task" })), h("progress", { max: 1, "aria-label": "Share of the work that is done" }),
+      h("p", { className: "words" }, h("span", { id: "phase" }), h("span", { className: "quiet", id: "clock" })),
+      h("button", { type: "button", id: "cancel", onclick: () => app.try(() => post("/cancel")) }, "Cancel"));
+  }
+  document.getElementById("task").textContent = TASKS[work.task] || work.task;
+  footer.querySelector("progress").value = share;
+  document.getElementById("phase").textContent = `${work.phase}${work.total > 1 ? ` (${Math.min(work.done + 1, work.total)} of ${work.total})` : ""}`;
+  document.getElementById("clock").textContent = ` · ${seconds(work.seconds || 0)}${left}`;
+  document.getElementById("cancel").disabled = !app.writes;
   app.began = performance.now() - 1000 * (work.seconds || 0);
 };
 
