@@ -4,6 +4,7 @@ that are declared.
     python tools/versions.py              # a quick set of tests under each Python from 3.11 on, and lowest versions
     python tools/versions.py --all        # the whole suite, with what it compares with
     python tools/versions.py 3.12 lowest  # some of them
+    python tools/versions.py --here       # the quick set in the environment that is active
     python tools/versions.py --wheels     # whether all libraries have wheels for Linux, macOS and Windows
 
 Each gets an environment of its own in build/versions, made by uv, which is fetched where it is not
@@ -62,8 +63,11 @@ def main() -> int:
     )
     parser.add_argument("which", nargs="*", default=[*PYTHONS, LOWEST])
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--here", action="store_true")
     parser.add_argument("--wheels", action="store_true")
     given = parser.parse_args()
+    if given.here:
+        return _tests(sys.executable, [str(ROOT / "tests" / name) for name in QUICK]).returncode
     uv, results = _uv(), {}
     if given.wheels:
         return _wheels(uv, [which for which in given.which if which != LOWEST])
@@ -86,24 +90,8 @@ def main() -> int:
             f"-Wignore::{kind}"
             for kind in ("DeprecationWarning", "pytest.PytestUnraisableExceptionWarning")
         ]
-        done = subprocess.run(  # noqa: S603
-            [
-                str(folder / "bin" / "python"),
-                "-m",
-                "pytest",
-                "-q",
-                "-p",
-                "no:cacheprovider",
-                *(quiet if which == LOWEST else ()),
-                *tests,
-            ],
-            cwd=ROOT,
-            env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-            | {"OPENBLAS_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        options = [*(quiet if which == LOWEST else ()), *tests]
+        done = _tests(str(folder / "bin" / "python"), options, capture_output=True)
         last = (done.stdout.strip().splitlines() or [done.stderr[-200:]])[-1]
         results[which] = f"{'passed' if done.returncode == 0 else 'FAILED'}: {last}"
         (HOME / f"{which}.log").write_text(done.stdout + done.stderr)
@@ -112,6 +100,21 @@ def main() -> int:
     for which, result in results.items():
         print(f"{which:8} {result}")
     return int(any(result.startswith("FAILED") for result in results.values()))
+
+
+def _tests(
+    python: str, options: list[str], capture_output: bool = False
+) -> subprocess.CompletedProcess[str]:
+    """Run pytest in an environment, from the project's root."""
+    return subprocess.run(  # noqa: S603
+        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options],
+        cwd=ROOT,
+        env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        | {"OPENBLAS_NUM_THREADS": "1"},
+        capture_output=capture_output,
+        text=True,
+        check=False,
+    )
 
 
 def _wheels(uv: str, versions: list[str]) -> int:

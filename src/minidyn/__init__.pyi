@@ -45,6 +45,10 @@ from minidyn.simulation.plants import Push as Push
 # identify
 from minidyn.app.check import check as check
 from minidyn.app.check import Check as Check
+from minidyn.app.rehearse import rehearse as rehearse
+from minidyn.app.rehearse import Rehearsal as Rehearsal
+from minidyn.app.rehearse import Draw as Draw
+from minidyn.app.rehearse import Sensors as Sensors
 from minidyn.identification.settings import Settings as Settings
 from minidyn.identification.identify import identify as identify
 from minidyn.identification.estimators.one_joint import identify_one_joint as identify_one_joint

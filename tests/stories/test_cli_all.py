@@ -50,6 +50,7 @@ QUICK = {
     "generate": "two_link inertia_matrix --output {folder}/code",
     "excite": "two_link --duration 3 --time-limit 1 --output {folder}/motion",
     "plan": "two_link",
+    "rehearse": "two_link --draws 1 --duration 4 --output {folder}/rehearsal.html",
     "simulate": "two_link --duration 0.2 --output {folder}/new.npz",
     "convert": "{folder}/log.npz --output {folder}/data",
     "check": "{folder}/robot.toml {folder}/log.npz --output {folder}/check.html",

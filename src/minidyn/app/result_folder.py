@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from minidyn.app.job import FIT, left_out
+from minidyn.app.rehearse import Rehearsal
 from minidyn.app.report.facts import Facts, Places, changes_line, options_line
 from minidyn.app.report.report import write_page
 from minidyn.arrays import plain_values
@@ -159,15 +160,20 @@ def write_motion(
     formats: Iterable[str] = (),
     home: Any = None,
     inputs: Iterable[AnyPath | None] = (),
+    rehearsal: Rehearsal | None = None,
 ) -> dict[str, Any]:
-    """Write a folder with a designed motion or a plan, whole or not at all.
+    """Write a folder with a designed motion or a plan, and its rehearsal, whole or not at all.
 
     Returns what its result.json holds.
     """
     earlier = [name for name in recorded_files(Path(path), SUMMARY) if Path(name).name == name]
     with new_folder(path, earlier, inputs=inputs, ours=True) as folder:
-        files = sorted([*motion_files(made, folder, formats, home), SUMMARY])
-        summary = {**made.to_json(), "files": files}
+        files = [*motion_files(made, folder, formats, home), SUMMARY]
+        summary = made.to_json()
+        if rehearsal is not None:
+            files.append(rehearsal.report(folder / "rehearsal.html").name)
+            summary["rehearsal"] = rehearsal.to_json()
+        summary["files"] = sorted(files)
         write_atomically(folder / SUMMARY, json.dumps(summary, indent=1, allow_nan=False).encode())
     return summary
 

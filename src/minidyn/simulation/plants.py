@@ -106,7 +106,10 @@ def mujoco_plant(robot: Robot) -> Plant:
                 frictionloss=terms.get("Fc", 0.0),
             )
         bodies.append(body)
-    model = spec.compile()
+    try:
+        model = spec.compile()
+    except ValueError as problem:  # a link that moves has no mass or no inertia
+        raise Unsupported(f'plant="mujoco": {robot.name}: {str(problem).splitlines()[0]}') from None
     data = mujoco.MjData(model)
     # MuJoCo numbers joints branch by branch, we in the order of the description
     places = [int(model.joint(f"joint{index}").dofadr[0]) for index in robot.independent]

@@ -24,6 +24,7 @@ from minidyn.app.cli.options import (
     require_option,
     robot_argument,
 )
+from minidyn.app.cli.rehearse import print_rehearsal, rehearsed
 from minidyn.app.cli.text import (
     finish,
     print_json,
@@ -110,6 +111,12 @@ _FEW = 12  # parameters that are printed: those that will be known worst
     help="Seconds after which the search ends. Default: when it is done.",
 )
 @home_option
+@click.option(
+    "--rehearse",
+    is_flag=True,
+    help="Identify simulated copies of the robot first; where that fails nothing is written.",
+)
+@click.option("--force", is_flag=True, help="Write the files although the rehearsal failed.")
 @require_option
 @json_option
 def excite(
@@ -123,6 +130,8 @@ def excite(
     home: Any,
     obstacles: str | None,
     after: tuple[str, ...],
+    rehearse: bool,
+    force: bool,
     require: str | None,
     as_json: bool,
     **options: Any,
@@ -156,9 +165,9 @@ def excite(
             wanted[name] = [wanted[name]]
     with progress(f"designing a motion for {arm.name}") as counted:
         made = design(arm, duration, progress=counted, **wanted)
-    summary = write_motion(
-        made, output, formats, home=home, inputs=inputs(robot, limits_file, obstacles, *after)
-    )
+    rehearsal = rehearsed(arm, made, force) if rehearse else None
+    given_files = inputs(robot, limits_file, obstacles, *after)
+    summary = write_motion(made, output, formats, home, given_files, rehearsal)
     if as_json:
         print_json(summary)
         return finish({"level": made.verdict.level}, require)
@@ -190,6 +199,8 @@ def excite(
     if made.rests:
         click.echo(f"{len(made.rests) // 2} poses at rest, each reached from above and from below")
     click.echo(f"condition {made.condition:.4g}, logdet {made.logdet:.5g}")
+    if rehearsal is not None:
+        print_rehearsal(rehearsal, "rehearsal")
     click.echo(f"verdict: {made.verdict.headline}")
     print_notices(made.notices)
     print_ways(formats)

@@ -33,6 +33,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
     "Experiments": {
         "excite": ("excite", "Design a motion to record, within the robot's limits."),
         "plan": ("plan", "Plan experiments that move one joint at a time."),
+        "rehearse": ("rehearse", "Identify simulated copies of a robot before it moves."),
         "simulate": ("simulate", "Simulate a robot under a controller."),
         "casestudy": ("casestudy", "Tables and figures of the papers, computed again."),
     },
