@@ -5,6 +5,7 @@ shows of long logs, and that its processes end with it.
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ import sys
 import time
 import tomllib
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,7 @@ from minidyn.display import listening
 from minidyn.errors import DescriptionError, MinidynError, UnknownName
 from minidyn.formats.load import SUFFIXES
 from minidyn.recording.read.read import READERS
+from studio_page import running
 
 LOG = EXAMPLES / "ur10" / "log.csv"
 
@@ -234,6 +237,67 @@ def test_an_upload_of_another_kind_is_refused(studio: Studio, kind: str, name: s
 def test_endings_are_those_of_the_readers() -> None:
     assert set(LOG_ENDINGS) <= set(READERS)
     assert set(ROBOT_ENDINGS) == set(SUFFIXES)
+
+
+OUTSIDE = (
+    "/page/../server.py",
+    "/page/..%2Fserver.py",
+    "/page/%2e%2e%2fserver.py",
+    "/page/desk.py",
+    "/results/../../secret.txt",
+    "/results/..%2f..%2fsecret.txt",
+    "/results/identify/../study.toml",
+    "/notes/lock",
+    "/notes/..%2f..%2fsecret.txt",
+    "/openapi.json",
+    "/ask/run",
+    "/ask/__class__",
+)
+"""Addresses that lead to nothing: files beside and above, and requests that nobody offers."""
+
+
+def test_the_whole_server_refuses_what_its_parts_refuse(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("secret of the folder above")
+    with running(tmp_path / "study") as (address, _):
+        where, _, token = address.removeprefix("http://").partition("/?token=")
+        port = int(where.rpartition(":")[2])
+        own = {"Origin": f"http://{where}"}
+
+        def send(
+            method: str, path: str, body: bytes = b"", **headers: str
+        ) -> tuple[int, bytes, Any]:
+            line = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            line.request(method, path, body, headers)
+            answer = line.getresponse()
+            with closing(line), answer:
+                return answer.status, answer.read(), answer.headers
+
+        status, _, headers = send("GET", f"/?token={token}")
+        assert status == 303
+        cookie = {"Cookie": headers["Set-Cookie"].split(";")[0]}
+        assert send("GET", "/", **cookie)[0] == 200
+        assert (
+            b"default-src 'none'"
+            in send("GET", "/", **cookie)[2]["Content-Security-Policy"].encode()
+        )
+        for path in OUTSIDE:
+            status, body, _ = send("GET", path, **cookie)
+            assert status in (400, 404), path
+            assert b"secret of" not in body
+            assert b"import" not in body
+        act = json.dumps({"window": "mine", "name": "robot", "given": {"file": "ur10"}}).encode()
+        assert send("POST", "/act", act, **own)[0] == 403  # no cookie
+        assert send("POST", "/act", act, **cookie)[0] == 403  # no origin
+        assert send("POST", "/act", act, **cookie, Origin="http://evil.example")[0] == 403
+        assert send("POST", "/act", act, **cookie, **own)[0] == 409  # no window listens
+        assert send("POST", "/act", b"x" * (2 << 20), **cookie, **own)[0] == 400
+        assert send("POST", "/act", b"[1]", **cookie, **own)[0] == 400
+        assert send("PUT", "/upload?window=a&kind=log&name=a.csv", b"1", **cookie, **own)[0] == 409
+        assert send("GET", "/", **cookie, Host="evil.example")[0] == 421
+        upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Origin": "http://evil.example"}
+        assert send("GET", "/events?window=a", **cookie, **upgrade)[0] == 403
+    assert not (tmp_path / "study" / "files").exists()
 
 
 # ------------------------------------------------------------ the study file

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from minidyn.app.check import check
+from minidyn.app.compare_estimates import compare_estimates
 from minidyn.app.job import Job, Log
 from minidyn.app.studio.document import Actions, text_of
 from minidyn.app.studio.phases import Phases
@@ -31,6 +32,7 @@ from minidyn.errors import DescriptionError, MinidynError
 from minidyn.excitation.target import PURPOSES
 from minidyn.files import new_folder, read_bytes, write_atomically
 from minidyn.formats.load import describe, load, robots
+from minidyn.identification.estimate import load_estimate
 from minidyn.identification.estimators.method import DESCRIPTIONS
 from minidyn.identification.export import TARGETS
 from minidyn.identification.selection import Decision
@@ -50,6 +52,7 @@ STUDY = "study.toml"
 NOTES = ".studio"
 """Folder below it for what can be made again: signals, the last check, names of files."""
 CHECK_PAGE = "check.html"
+COMPARISON_PAGE, ESTIMATE = "comparison.html", "estimate.json"
 _MARKS = 200  # size: single wild values that are marked on a time line
 
 Progress = Callable[..., None]
@@ -84,6 +87,10 @@ class Desk:
             "files": self._note("files"),
             "check": checked if checked.get("key") == key else None,
             "checked_before": bool(checked),
+            "kept": (self.notes / ESTIMATE).is_file(),
+            "compared": os.path.getmtime(page)
+            if (page := self.notes / COMPARISON_PAGE).is_file()
+            else 0.0,
             "views": {log.name: self._view_note(log) for log in self._all_logs()},
             "unread": [log.name for log in self._all_logs() if not self._view_note(log)],
             "results": [] if study is None else self._results(),
@@ -377,6 +384,26 @@ class Desk:
         phases.end()
         self._write_note("seconds", phases.seconds)
         return {"steps": {step.name: step.state for step in made.steps}}
+
+    def on_keep(self) -> dict[str, Any]:
+        """Keep the estimate as it is now, to compare later ones with it."""
+        study = self._study
+        estimate = None if study is None else study.output / "identify" / ESTIMATE
+        if estimate is None or not estimate.is_file():
+            raise DescriptionError("nothing is identified yet")
+        write_atomically(self.notes / ESTIMATE, read_bytes(estimate))
+        return self.on_state()
+
+    def on_compare(self) -> dict[str, Any]:
+        """Long work: write the page that shows the kept estimate beside that of now."""
+        study = self._study
+        if study is None or not (self.notes / ESTIMATE).is_file():
+            raise DescriptionError("no estimate was kept to compare with")
+        self._progress(phase="comparing", done=0, total=1)
+        now = load_estimate(study.output / "identify" / ESTIMATE)
+        found = compare_estimates(load_estimate(self.notes / ESTIMATE), now, same_day=True)
+        found.report(self.notes / COMPARISON_PAGE)
+        return {}
 
     def _check_key(self, logs: Sequence[Log]) -> str:
         table = self._actions.tables.get("robot", {})

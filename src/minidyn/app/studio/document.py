@@ -153,10 +153,6 @@ class Actions:
             raise UnknownName("setting", name, descriptions())
         self._set("preparation" if name in _PREPARATION else "identify", name, value)
 
-    def on_seed(self, value: int) -> None:
-        """Set the seed of everything random."""
-        self._set("study", "seed", value)
-
     def on_export(self, to: Sequence[str]) -> None:
         """Say for which programs the model is written; none: no export."""
         self.tables["export"] = {"to": list(to)}

@@ -35,7 +35,7 @@ LOG_ENDINGS = (
     ".db3", ".mcap", ".bag",
 )  # fmt: skip
 """Endings of files that may be uploaded: those of robots and of logs that are one file."""
-NOTES, STUDY, CHECK_PAGE = ".studio", "study.toml", "check.html"
+NOTES, STUDY, PAGES = ".studio", "study.toml", ("check.html", "comparison.html")
 """Names in a study's folder; `desk.py` writes them."""
 
 _ASSETS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
@@ -281,9 +281,10 @@ def make_app(studio: Studio, robot: str = "", logs: tuple[str, ...] = ()) -> Any
             ("GET", "/events", "events"),
             ("GET", "/ask/{task}", "ask"),
             ("GET", "/study.toml", "study"),
-            ("GET", "/check.html", "check"),
+            ("GET", "/notes/{name}", "note"),
             ("GET", "/results/{step}/{path:path}", "result"),
             ("POST", "/act", "act"),
+            ("POST", "/keep", "keep"),
             ("POST", "/work", "work"),
             ("POST", "/cancel", "cancel"),
             ("PUT", "/upload", "upload"),
@@ -355,11 +356,18 @@ class _Handlers:
         await self.studio.act(str(given["name"]), dict(given["given"]))
         return self._text("done")
 
+    async def keep(self, request: Request) -> Any:
+        given = await self._body(request)
+        self.studio.require_writer(given["window"])
+        self.studio.state = (await self.studio.desk.ask("keep"))[0]["value"]
+        self.studio.tell()
+        return self._text("kept")
+
     async def work(self, request: Request) -> Any:
         given = await self._body(request)
         self.studio.require_writer(given["window"])
         task = given["task"]
-        if task not in ("check", "run", "read"):
+        if task not in ("check", "run", "read", "compare"):
             raise ValueError(task)
         self.studio.start(task, {"only": list(given.get("only", []))} if task == "run" else {})
         return self._text("started")
@@ -379,8 +387,11 @@ class _Handlers:
     async def study(self, request: Request) -> Any:
         return self._file(self.studio.folder / STUDY, download=True)
 
-    async def check(self, request: Request) -> Any:
-        return self._file(self.studio.folder / NOTES / CHECK_PAGE)
+    async def note(self, request: Request) -> Any:
+        name = request.path_params["name"]
+        if name not in PAGES:
+            return self._text("no such page", 404)
+        return self._file(self.studio.folder / NOTES / name)
 
     async def result(self, request: Request) -> Any:
         """Give one file of a result: those that the state lists, nothing else."""
@@ -446,7 +457,7 @@ def serve(
             app,
             ws="none",
             access_log=False,
-            log_level="warning",
+            log_level="error",
             server_header=False,
             date_header=False,
             timeout_graceful_shutdown=1,
@@ -473,6 +484,7 @@ def _bound(host: str, port: int) -> socket.socket:
         if os.name != "nt":
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(address)
+        made.listen(128)  # who opens the address before the server runs waits
     except OSError as error:
         raise DescriptionError(
             f"{host}:{port}: {error.strerror or error}; choose another port with --port, or none"

@@ -145,7 +145,7 @@ export const logs = (app) => {
     const busy = app.work && !("end" in app.work), one = app.state.check;
     const button = h("button", { type: "button", id: "check", className: "main", disabled: busy || !session.writes || Object.values(app.state.views).some((view) => view.error), onclick: () => app.try(() => post("/work", { task: "check" })) }, one ? "Check again" : "Check the logs");
     if (!one) return [h("h2", {}, "Check"), h("p", { className: "quiet" }, app.state.checked_before ? "Inputs have changed since the last check." : "Is every column what it should be, and does the motion show the parameters? Identification is locked until this is done."), button];
-    const { level } = one, page = h("iframe", { src: "/check.html", title: "The check in full", loading: "lazy" });
+    const { level } = one, page = h("iframe", { src: "/notes/check.html", title: "The check in full", loading: "lazy" });
     return [h("h2", {}, "Check"), verdict(level, one.headline, one.next.slice(0, 2).map((text) => h("p", {}, text))), notices(one.notices.filter((each) => each.level !== "info")),
       h("div", { className: "row" }, button, h("button", { type: "button", onclick: () => app.go("identify") }, "Next: identify")),
       h("details", { ontoggle: (event) => { if (event.target.open && !page.isConnected) event.target.append(page); } }, h("summary", {}, "All that was found, joint by joint"))];

@@ -10,8 +10,8 @@ const withChoices = (app, update) => () => { if (app.choices) update(); else ask
 const files = (step) => h("ul", { className: "plain" }, step.files.filter((name) => name !== "provenance.json").map((name) => h("li", {}, h("a", { href: `/results/${step.name}/${name}?download=1`, download: name.split("/").pop() }, name))));
 
 export const judge = (app) => {
-  const head = h("div", { className: "card" }), page = h("div", {});
-  const element = h("div", {}, h("h1", {}, "Judge"), h("p", { className: "lead" }, "May the model be used? The verdict, the torques of each joint against the measurement, friction, parameters against the robot's file, and what was tried."), head, page);
+  const head = h("div", { className: "card" }), page = h("div", {}), beside = h("div", { className: "card" });
+  const element = h("div", {}, h("h1", {}, "Judge"), h("p", { className: "lead" }, "May the model be used? The verdict, the torques of each joint against the measurement, friction, parameters against the robot's file, and what was tried."), head, page, beside);
   const update = () => {
     const fit = stepOf(app, "identify"), test = stepOf(app, "validate"), report = stepOf(app, "report");
     app.fill(head, [fit, test, report], () => {
@@ -28,6 +28,12 @@ export const judge = (app) => {
       const frame = h("iframe", { src: `/results/${step}/report.html`, title: "The report" });
       return [h("div", { className: "row" }, PARTS.map(([key, words]) => h("button", { type: "button", onclick: () => { frame.src = `/results/${step}/report.html#${key}`; } }, words)), h("a", { href: `/results/${step}/report.html?download=1`, download: "report.html" }, "Download the report: it opens without a server")), frame];
     });
+    app.fill(beside, [app.state.kept, app.state.compared, busy(app), isDone(fit)], () => [h("h2", {}, "Two estimates side by side"),
+      h("div", { className: "row" },
+        h("button", { type: "button", id: "keep", disabled: !session.writes, onclick: () => app.try(() => post("/keep")) }, app.state.kept ? "Keep this one instead" : "Keep this estimate"),
+        h("button", { type: "button", id: "compare", disabled: !app.state.kept || busy(app) || !session.writes, onclick: () => app.try(() => post("/work", { task: "compare" })) }, "Compare with the kept one"),
+        h("span", { className: "quiet" }, "Keep one, change options or logs, run again, and compare: parameters, friction and torques.")),
+      app.state.compared ? h("iframe", { src: `/notes/comparison.html?${app.state.compared}`, title: "Two estimates side by side" }) : null]);
   };
   return { element, update };
 };
