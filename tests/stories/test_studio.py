@@ -135,6 +135,12 @@ def test_whole_job_on_a_dropped_log_with_foreign_columns(context: Any, tmp_path:
         with page.expect_download() as got:
             page.click("a:text-is('robot.urdf')")
         assert got.value.path().read_text().startswith("<")
+        # the report opens without a server
+        alone = context.new_page()
+        alone.goto((folder / "results" / "report" / "report.html").as_uri())
+        alone.wait_for_selector(".series svg path.model")
+        alone.wait_for_selector(".turnable svg")
+        alone.close()
         # the page that writes is closed: the other may
         page.close()
         other.wait_for_selector("#run:not([disabled])")
@@ -192,6 +198,47 @@ def test_whole_job_on_the_measured_example(context: Any, tmp_path: Path) -> None
         page.wait_for_selector("#to-judge")
         page.click("#to-judge")
         page.wait_for_selector(".headline:has-text('Ready to use')")
+        assert not complaints
+
+
+@pytest.mark.long
+def test_a_motion_is_designed_and_two_estimates_are_compared(context: Any, tmp_path: Path) -> None:
+    complaints: list[str] = []
+    two_link_log(tmp_path / "log.csv")
+    text = (tmp_path / "log.csv").read_text()
+    for name, new in (("Zeit", "t"), ("Winkel A", "q1_deg"), ("Winkel B", "q2_deg")):
+        text = text.replace(name, new)
+    text = text.replace("Moment A", "tau1").replace("Moment B", "tau2")
+    (tmp_path / "log.csv").write_text(text)
+    folder = tmp_path / "study"
+    with running(folder, "two_link", str(tmp_path / "log.csv")) as (address, _):
+        page = opened(context, address, complaints)
+        go(page, "motion")
+        page.fill("#motion-duration", "4")
+        page.fill("#motion-limit", "1")
+        page.select_option("#motion-formats", ["urscript"])
+        page.click("#design")
+        moving = page.frame_locator("iframe").locator("canvas#stage")
+        moving.wait_for()
+        assert page.is_visible("a:text-is('motion.csv')")
+        go(page, "logs")
+        page.wait_for_selector(".chart[data-ranges]")
+        page.click("#check")
+        page.wait_for_selector(".verdict")
+        for method in ("wls", "ols"):
+            go(page, "identify")
+            page.select_option("#set-method", method)
+            page.wait_for_selector(f"#study span:text-is('method = \"{method}\"')")
+            page.wait_for_selector("td:text-is('to do')")
+            page.click("#run")
+            page.wait_for_selector("#to-judge")
+            page.click("#to-judge")
+            if method == "wls":
+                page.click("#keep")
+                page.wait_for_selector("#compare:not([disabled])")
+        page.click("#compare")
+        beside = page.frame_locator("iframe[title='Two estimates side by side']")
+        beside.locator("table").first.wait_for()
         assert not complaints
 
 

@@ -29,6 +29,7 @@ from minidyn.app.study.store import key_of
 from minidyn.arrays import plain_values
 from minidyn.display import listening
 from minidyn.errors import DescriptionError, MinidynError
+from minidyn.excitation.robot_files import FORMATS as MOTIONS
 from minidyn.excitation.target import PURPOSES
 from minidyn.files import new_folder, read_bytes, write_atomically
 from minidyn.formats.load import describe, load, robots
@@ -114,6 +115,7 @@ class Desk:
             "units": sorted(UNITS),
             "time_units": list(SECONDS),
             "purposes": list(PURPOSES),
+            "motion_formats": [name for name in MOTIONS if name != "csv"],
         }
 
     def on_act(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ export const logs = (app) => {
     const used = (name) => [...new Set(tables.filter((one) => one.name === name).flatMap((one) => one.files))];
     return { fit: used("fit"), test: used("test").filter((file) => !used("fit").includes(file)), part: tables.find((one) => one.part)?.part };
   };
-  const nameOf = (file) => app.state.files[file] || file;
+  const nameOf = (file) => app.state.files[file] || file.split("/").pop();
   const set = (fit, test) => app.try(() => act("logs", { fit, test }));
   const add = (some) => app.try(async () => {
     const { fit, test } = files();

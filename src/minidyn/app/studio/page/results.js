@@ -64,13 +64,14 @@ export const motion = (app) => {
       const duration = h("input", { type: "number", min: 1, step: "any", value: table?.duration ?? 10 });
       const purpose = h("select", {}, app.choices.purposes.map((name) => h("option", { value: name, selected: name === (table?.purpose ?? app.choices.purposes[0]) }, name)));
       const seconds = h("input", { type: "number", min: 1, step: "any", value: table?.time_limit ?? 20 }), floor = h("input", { type: "checkbox", checked: table?.floor ?? true });
-      const send = () => act("motion", { duration: Number(duration.value), purpose: purpose.value, time_limit: Number(seconds.value), floor: floor.checked });
-      return h("div", { className: "row" }, field("motion-duration", "Length, s", duration), field("motion-purpose", "To identify", purpose), field("motion-limit", "Design for at most, s", seconds), field("motion-floor", "Robot stands on a floor", floor),
+      const forms = h("select", { multiple: true, size: 3 }, app.choices.motion_formats.map((name) => h("option", { value: name, selected: table?.formats?.includes(name) }, name)));
+      const send = () => act("motion", { duration: Number(duration.value), purpose: purpose.value, time_limit: Number(seconds.value), floor: floor.checked, formats: [...forms.selectedOptions].map((one) => one.value) });
+      return h("div", { className: "row" }, field("motion-duration", "Length, s", duration), field("motion-purpose", "To identify", purpose), field("motion-limit", "Design for at most, s", seconds), field("motion-floor", "Robot stands on a floor", floor), field("motion-formats", "Files beside CSV", forms),
         h("button", { type: "button", id: "design", className: "main", disabled: busy(app) || !session.writes, onclick: () => app.try(async () => { await send(); await post("/work", { task: "run", only: ["excite-motion"] }); }) }, "Design"),
         table ? h("button", { type: "button", disabled: busy(app) || !session.writes, onclick: () => app.try(() => act("motion", {})) }, "Remove") : null);
     });
     app.fill(shown, [step], () => (isDone(step)
-      ? [step.summary.notices?.length ? notices(step.summary.notices.filter((one) => one.level !== "info")) : null, h("div", { className: "card" }, h("h2", {}, "Files for the robot"), files(step)), h("iframe", { src: `/results/${step.name}/preview.html`, title: "Preview of the motion" })]
+      ? [h("div", { className: "card" }, h("h2", {}, "Files for the robot"), files(step), step.summary.notices?.length ? h("details", {}, h("summary", {}, "What was assumed, and was not checked"), notices(step.summary.notices)) : null), h("iframe", { src: `/results/${step.name}/preview.html`, title: "Preview of the motion" })]
       : null));
   };
   return { element, update: withChoices(app, update) };

@@ -71,10 +71,10 @@ export const robot = (app) => {
         const shown = h("output", {}, place < 0 ? short(joint.locked * degrees) : short(q[place] * degrees));
         const slider = h("input", { type: "range", min: low, max: up, step: "any", value: place < 0 ? joint.locked : q[place], disabled: place < 0, "aria-label": `Position of ${joint.name}`, id: `pose-${k}`, oninput: (event) => { q[place] = Number(event.target.value); shown.textContent = short(q[place] * degrees); pose(); } });
         const tick = h("input", { type: "checkbox", checked: joint.locked !== null && joint.locked !== undefined, disabled: !session.writes, id: `lock-${k}`, "aria-label": `Lock ${joint.name}`, onchange: (event) => lock(joint.name, event.target.checked ? q[place] : null) });
-        return [h("span", {}, h("span", { className: "quiet" }, `${k + 1} `), joint.name), h("span", { className: "nowrap" }, slider, shown, joint.slides ? " m" : "°"), tick, h("span", { className: "nowrap" }, low === -up ? `±${short(up * degrees, 4)}` : `${short(low * degrees, 4)} … ${short(up * degrees, 4)}`), h("span", { className: "nowrap" }, joint.velocity === null ? "–" : `${short(joint.velocity)} ${joint.slides ? "m/s" : "rad/s"}`), h("span", { className: "nowrap" }, joint.effort === null ? "–" : `${short(joint.effort)} ${joint.unit}`)];
+        return [h("span", {}, h("span", { className: "quiet" }, `${k + 1} `), joint.name), h("span", { className: "nowrap" }, slider, shown, joint.slides ? " m" : "°"), tick, h("span", { className: "nowrap" }, low === -up ? `±${short(up * degrees, 4)}` : `${short(low * degrees, 4)} … ${short(up * degrees, 4)}`), h("span", { className: "nowrap" }, [[joint.velocity, joint.slides ? "m/s" : "rad/s"], [joint.effort, joint.unit]].filter(([value]) => value !== null).map(([value, unit]) => h("div", {}, `${short(value)} ${unit}`)))];
       });
-      return [h("h2", {}, "Joints"), table(["joint", "position", "lock", "range", "speed", "torque"], rows, [4, 5]),
-        data.notices.length ? h("details", {}, h("summary", {}, `${data.notices.length} remarks on the file`), notices(data.notices)) : null];
+      return [h("h2", {}, "Joints"), table(["joint", "position", "lock", "range", "limits"], rows, [4]),
+        data.notices.length ? h("details", {}, h("summary", {}, `Remarks on the file (${data.notices.length})`), notices(data.notices)) : null];
     });
     app.fill(gravity, data && [data.gravity, app.state.tables.robot], () => {
       if (!data) return null;
@@ -89,7 +89,7 @@ export const robot = (app) => {
     const file = app.state.tables.robot?.file || "";
     app.fill(choice, [file, app.state.files], () => {
       const known = app.choices.robots, mine = Object.entries(app.state.files).filter(([name]) => name.startsWith("files/robot-"));
-      const other = file && !known.some((one) => one.name === file) && !mine.some(([name]) => name === file) ? [[file, file]] : [];
+      const other = file && !known.some((one) => one.name === file) && !mine.some(([name]) => name === file) ? [[file, file.split("/").pop()]] : [];
       const menu = h("select", { id: "robot", disabled: !session.writes, "aria-label": "Robot", onchange: (event) => app.try(() => act("robot", { file: event.target.value })) },
         h("option", { value: "", disabled: true, selected: !file }, "Choose a robot"),
         [...mine, ...other].map(([name, words]) => h("option", { value: name, selected: name === file }, words)),

@@ -173,7 +173,7 @@ export class Scene {
     gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
     const [x, y, z] = this.rows;
     gl.uniformMatrix4fv(this.at.view, false, [x[0], y[0], z[0], 0, x[1], y[1], z[1], 0, x[2], y[2], z[2], 0, x[3], y[3], z[3], 1]);
-    this.parts((body) => rgb(body === this.chosen ? colour("--orange") : colour(LEVELS[this.levels[this.data.bodies[body + 1]]] || "--none")), 1);
+    this.parts((body) => rgb(body >= 0 && body === this.chosen ? colour("--orange") : colour(LEVELS[this.levels[this.data.bodies[body + 1]]] || "--none")), 1);
     this.names(wide, high, ratio);
     this.drawn += 1;
     this.element.dataset.drawn = this.drawn;
