@@ -82,7 +82,7 @@ QUICK = {
     "completion": "zsh",
     "example": "ur10 --output {folder}/ur10",
 }
-SLOW = {"casestudy", "demo"}  # their own stories check their JSON
+SLOW = {"casestudy", "demo", "studio"}  # their own stories check their JSON
 
 # a wrong robot, file or word in place of each verb's first argument
 WRONG = {
@@ -100,6 +100,7 @@ WRONG = {
     "watch": "no_such_estimate.json log.csv",
     "tool": "no_such_robot log.csv",
     "actuators": "no_such_robot log.csv",
+    "studio": "no_such_robot log.csv",
 }
 WITHOUT_INPUT = {"robots", "settings", "cache", "completion", "demo", "example"}
 

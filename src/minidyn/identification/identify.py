@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias, Unpack
 
 from minidyn.arrays import single_thread, solvable
 from minidyn.base.base_map import BaseMap
-from minidyn.display import counted, shows_progress
+from minidyn.display import announce, counted, shows_progress
 from minidyn.errors import Unsupported, shows_options
 from minidyn.formats.load import as_robot
 from minidyn.graph.targets.cuda.kernel import require_device
@@ -113,6 +113,7 @@ def identify(
             robot, controller=controller, known_torque=known_torque, device=device, keep=keep
         )
         return identify_free_base(robot, recording, base, settings, Options(threads))
+    announce("phase", "reading")
     read = as_recording(recording, robot, executor=executor, on_error=on_error, keep=keep)
     log = read_log(robot, read, settings, base, known_torque, force or anyway)
     reads = counted(progress if callable(progress) else None)
@@ -120,10 +121,12 @@ def identify(
     if log.poses is not None:
         estimate = identify_poses(log, base, settings, running)
     else:
+        announce("phase", "preparing")
         inputs = inputs_of(log, settings, base, running)
         model = fit_flexible(inputs)
         choice, solution = model.choice, model.solution
         fitted = choice.robot.with_parameters(lifted(choice.base, solution.beta, choice.robot))
+        announce("phase", "diagnosing")
         notices = [
             *inputs.notices,
             *choice.notices,

@@ -61,6 +61,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "demo": ("demo", "Do the whole job on a built-in robot."),
         "example": ("example", "Write a measured log and its robot file to try things on."),
         "run": ("study", "Run a study file: a whole job as TOML."),
+        "studio": ("studio", "Do the whole job in a browser window."),
         "cache": ("cache", "Show or clear compiled functions that are kept."),
         "completion": ("study", "Print the completion script of a shell."),
     },
