@@ -169,7 +169,11 @@ def edited(old: str, new: str) -> str:
         ("<robot name='a'/>", "no link"),
         (
             edited('type="continuous"', 'type="floating"'),
-            r"robot.urdf:\d+: joint 'elbow' is floating.*make it fixed",
+            r"robot.urdf:\d+: joint 'elbow' is floating; only a free base is supported",
+        ),
+        (
+            edited('type="continuous"', 'type="planar"'),
+            r"robot.urdf:\d+: joint 'elbow' is planar; replace it by two prismatic",
         ),
         (
             edited('type="continuous"', 'type="contnuous"'),

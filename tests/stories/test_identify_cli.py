@@ -101,7 +101,7 @@ def test_identify_writes_everything_and_validate_reads_it(logs, tmp_path) -> Non
     output = tmp_path / "deep" / "out"
     result = run(
         "identify", logs / "arm.urdf", logs / "run.csv", "--validate", logs / "other.parquet", "--output", output,  # noqa: E501
-        "--friction", ",".join(FRICTION), "--json",
+        "--friction", ",".join(FRICTION), "--pictures", "--json",
     )  # fmt: skip
     found = json.loads(result.stdout, parse_constant=pytest.fail)
     assert found == json.loads((output / "result.json").read_text())
@@ -181,7 +181,7 @@ def test_a_later_result_replaces_an_earlier_one_and_leaves_the_rest(logs, tmp_pa
         "--friction",
         "viscous,coulomb",
     )
-    run(*words, "--validate", logs / "other.parquet")
+    run(*words, "--validate", logs / "other.parquet", "--pictures")
     assert (output / "torque_other.png").exists()
     (output / "notes.txt").write_text("mine")
     run(*words)
@@ -190,6 +190,17 @@ def test_a_later_result_replaces_an_earlier_one_and_leaves_the_rest(logs, tmp_pa
     assert sorted(
         json.loads((output / "result.json").read_text())["files"] + ["notes.txt"]
     ) == sorted(path.name for path in output.iterdir())
+
+
+def test_only_what_is_asked_is_written(logs, tmp_path) -> None:
+    words = ("identify", "two_link", logs / "run.csv", "--friction", "viscous")
+    result = run(*words, "--output", tmp_path / "few", "--no-report", "--to", "toml")
+    names = ["estimate.json", "parameters.md", "result.json", "robot.toml"]
+    assert sorted(path.name for path in (tmp_path / "few").iterdir()) == names
+    assert "to read:" not in result.stdout
+    whole = run(*words, "--output", tmp_path / "whole")
+    assert "report.html" in whole.stdout
+    assert not [path for path in (tmp_path / "whole").iterdir() if path.suffix == ".png"]
 
 
 def test_logs_of_one_name_are_told_apart(logs, tmp_path) -> None:
@@ -201,7 +212,7 @@ def test_logs_of_one_name_are_told_apart(logs, tmp_path) -> None:
     ]
     result = run(
         "identify", "two_link", logs / "run.csv", *held_out, "--output", tmp_path / "out", "--friction", "viscous",  # noqa: E501
-        "--json",
+        "--pictures", "--json",
     )  # fmt: skip
     found = json.loads(result.stdout)
     assert set(found["errors"]) == {
@@ -506,7 +517,7 @@ def test_a_failure_while_writing_keeps_the_old_result(logs, tmp_path, monkeypatc
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(result_folder, "save_figure", full)
+    monkeypatch.setattr(result_folder, "write_page", full)
     result = run(*words, "--method", "ols", code=2)
     assert "No space left" in result.stderr
     assert {path.name: path.read_bytes() for path in output.iterdir()} == old
@@ -532,8 +543,8 @@ main(sys.argv[1:])
     ("module", "name", "number"),
     [
         ("job", "validate", signal.SIGINT),
-        ("result_folder", "save_figure", signal.SIGINT),
-        pytest.param("result_folder", "save_figure", signal.SIGTERM, marks=pytest.mark.long),
+        ("result_folder", "write_page", signal.SIGINT),
+        pytest.param("result_folder", "write_page", signal.SIGTERM, marks=pytest.mark.long),
     ],
 )
 def test_an_interrupted_run_keeps_the_old_result(module, name, number, logs, tmp_path) -> None:

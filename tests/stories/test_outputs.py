@@ -63,7 +63,7 @@ def test_a_folder_that_minidyn_wrote_is_written_again_and_foreign_files_stay(pla
     # names that are known late only: a picture of a test log
     shutil.copy(place / "log.csv", place / "own.csv")
     (place / "out" / "torque_own.png").write_bytes(b"a picture of the user")
-    found = run(*IDENTIFY, "--validate", "own.csv", "--output", "out")
+    found = run(*IDENTIFY, "--validate", "own.csv", "--output", "out", "--pictures")
     assert found.exit_code == 2
     assert (place / "out" / "torque_own.png").read_bytes() == b"a picture of the user"
 

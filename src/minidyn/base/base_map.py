@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from minidyn.base.closed_form.structure import Structure
+    from minidyn.base.explanation import Explanation, Explanations
     from minidyn.base.numeric.evidence import RankEvidence
 
 
@@ -246,7 +247,9 @@ class BaseMap:
         if self.motion is not None:
             return "it is for one motion only"
         if self.columns is not None:
-            return "it is for some parameters only"
+            asked = self.robot.layout.indices(self.columns)
+            if np.delete(self.robot.parameters, asked).any():  # zeros are known, NaN is not
+                return "it is for some parameters only"
         if self.model == "torque" or self.model == need:
             return ""
         if self.model in ("gravity", "inertia"):
@@ -367,6 +370,29 @@ class BaseMap:
 
     def _repr_html_(self) -> str:
         return overview.table(self).to_html()
+
+    def explain(self, parameter: str) -> Explanation:
+        """Return why a standard parameter is identified alone, joins others or has no effect.
+
+        Args:
+            parameter: Its name, "YY3".
+
+        Example:
+            print(md.base_parameters(md.load("puma560")).explain("YY3"))
+
+        Raises:
+            UnknownName: The robot has no such parameter.
+        """
+        from minidyn.base.explanation import explanation_of  # seldom needed
+
+        return explanation_of(self, parameter)
+
+    @property
+    def explanations(self) -> Explanations:
+        """Why each standard parameter acts as it does; `str()` gives them by link and reason."""
+        from minidyn.base.explanation import explanations_of
+
+        return explanations_of(self)
 
     def relations(self) -> tuple[printing.Relation, ...]:
         """Return every base parameter as a formula of standard ones, geometry symbols kept where

@@ -24,7 +24,6 @@ from minidyn.dynamics.sources import (
     function_source,
     memory_notes,
     notes_of,
-    portable_llvm,
     source_name,
 )
 from minidyn.dynamics.tree import coordinates
@@ -44,7 +43,7 @@ from minidyn.graph.targets.c import FINITE
 from minidyn.model.drives import BREAKAWAY, BY_SYMBOL, FRICTION, PRESLIDING, REST_TIME, ROTOR
 from minidyn.model.geometry import TOLERANCE
 from minidyn.model.joint import Joint
-from minidyn.model.robot import Robot
+from minidyn.model.robot import Robot, require_fixed_base
 from minidyn.notices import Notice, warning
 from minidyn.text import safe_comment
 
@@ -135,9 +134,10 @@ def code_files(
         return c_files(robot, function, notes)
     name = source_name(robot, function)
     if target == "llvm":
+        from minidyn.graph.targets.native.host import linked
         from minidyn.graph.targets.native.kernel import compile_function
 
-        return {f"{name}.ll": portable_llvm(compile_function(function).llvm_ir)}
+        return {f"{name}.ll": linked(compile_function(function).llvm_ir)}
     return {name + PRINTERS[target][0]: function_source(robot, function, target, notes)}
 
 
@@ -354,7 +354,7 @@ def save(robot: Robot | str | os.PathLike[str], path: str | os.PathLike[str]) ->
     """
     if isinstance(path, Robot):
         raise WrongArgument("save: robot and path seem to be swapped; expected save(robot, path)")
-    robot = as_robot(robot)
+    robot = as_robot(robot, free_base=True)
     if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
         raise DescriptionError(f"save: expected a file's path, got {path!r}")
     target = Path(path)
@@ -374,6 +374,7 @@ def save(robot: Robot | str | os.PathLike[str], path: str | os.PathLike[str]) ->
 
         write_mjcf(robot, target)
     elif suffix == ".c":
+        require_fixed_base(robot, "save as .c (md.compile(...).source prints single functions)")
         for name, text in c_model(robot, target.stem)[0].items():
             write_atomically(target.with_name(name), text.encode())
     else:

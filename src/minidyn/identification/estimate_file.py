@@ -39,7 +39,7 @@ _BROKEN = (
     MinidynError,
 )
 
-_ROUNDED = 1e-2  # of what variances allow: asymmetries that rounding made in earlier versions
+_ROUNDED = 1e-2  # rounding: of what variances allow, in files of earlier versions
 
 NO_COVARIANCE = warning(
     "estimate.no_covariance",
@@ -49,7 +49,7 @@ NO_COVARIANCE = warning(
 )
 
 VERSION = 5
-"""Of the files that `Estimate.save` writes.
+"""Formula: number of the format of the files that `Estimate.save` writes.
 
 2 held notices as texts, 3 no known torque, 4 the record under the name "settings".
 """

@@ -23,7 +23,7 @@ from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.codegen.consumers import tool
 from minidyn.codegen.files import Written, c_model, said, save
-from minidyn.dynamics.functions import inverse_dynamics
+from minidyn.dynamics.functions import inverse_dynamics, torques_by_parts
 from minidyn.errors import DescriptionError, MinidynError, NotWritten, UnknownName, Unsupported
 from minidyn.files import check_outputs, new_folder, write_atomically
 from minidyn.formats.load import load
@@ -35,6 +35,7 @@ from minidyn.identification.consistency.certificate import drive_numbers
 from minidyn.identification.consistency.consistency import make_consistent
 from minidyn.identification.flexibility import Flexibility
 from minidyn.identification.known_torque import KnownTorque
+from minidyn.identification.sizes import ROUNDING
 from minidyn.model.parameters import possible_body
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, warning
@@ -126,7 +127,6 @@ _WRONG = (
     ".md",
     ".html",
 )  # not folders
-ROUNDING = 1e-9  # rounding: of the largest torque: what is read back may differ by so much
 MAX_CENTRE = 1e3  # rounding: m: a centre of mass beyond this has lost the digits of its inertia
 
 
@@ -295,14 +295,15 @@ def _one(
     elif name == "urdf":
         exact = describable(estimate)
         _urdf(exact, path, origin, notices)
-        made = Written(_with_side_file(path), exact, said(exact, DYNAMICS.values(), gravity=False))
+        made = Written(with_side_file(path), exact, said(exact, DYNAMICS.values(), gravity=False))
     else:
         made = _consumer(estimate, name, path, origin, notices)
     notices += _not_said(name, path, made, robot, test)
     return list(made.files), notices
 
 
-def _with_side_file(path: Path) -> tuple[Path, ...]:
+def with_side_file(path: Path) -> tuple[Path, ...]:
+    """Return a file, and its side file where there is one."""
     beside = path.with_name(path.name + SIDE)
     return (path, beside) if beside.is_file() else (path,)
 
@@ -323,7 +324,7 @@ def _consumer(
     files: tuple[Path, ...] = ()
     if name in _WITH_URDF:
         _urdf(robot, path, origin, notices)
-        files = _with_side_file(path)
+        files = with_side_file(path)
     made: Written = module.write(robot, path)
     notices += made.notices
     return replace(made, files=(*files, *made.files))
@@ -352,7 +353,8 @@ def _not_said(
             np.asarray(signal) for signal in (test.motion.q, test.motion.dq, test.motion.ddq)
         )
         size = float(np.linalg.norm(test.measured))
-        lacks = inverse_dynamics(robot, q, dq, ddq) - inverse_dynamics(made.said, q, dq, ddq)
+        whole, said = (torques_by_parts([one], q, dq, ddq)[0] for one in (robot, made.said))
+        lacks = whole - said
         errors["error"] = float(np.linalg.norm(test.residual + lacks)) / size
         errors["whole"] = float(np.linalg.norm(test.residual)) / size
         text += (
@@ -389,7 +391,7 @@ def _mjcf(estimate: Identified, path: Path, origin: Path | None, notices: list[N
         try:
             notices += update_mjcf(robot, origin, path, exact=exact)
             _require_same_torque(exact, path)
-            return Written(_with_side_file(path), robot, said(robot, HELD))
+            return Written(with_side_file(path), robot, said(robot, HELD))
         except DescriptionError as error:
             notices.append(
                 WRITTEN_ANEW(f"MJCF written anew, without meshes: {error}", format="mjcf")
@@ -397,7 +399,7 @@ def _mjcf(estimate: Identified, path: Path, origin: Path | None, notices: list[N
     seen = origin if origin is not None and root_element(origin) == "robot" else None
     notices += write_mjcf(robot, path, exact=exact, seen=seen)
     _require_same_torque(exact, path)
-    return Written(_with_side_file(path), robot, said(robot, SAYABLE, coupled=True))
+    return Written(with_side_file(path), robot, said(robot, SAYABLE, coupled=True))
 
 
 def _simulable(estimate: Identified, what: str, notices: list[Notice]) -> Robot:

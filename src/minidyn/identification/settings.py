@@ -129,9 +129,8 @@ class Settings(Preparation):
             raise WrongArgument(
                 f"forbid_terms: {', '.join(sorted(both))} is asked for by friction or force_terms"
             )
-        for name, way in ((CUTOFF, "give cutoff=20.0"), (WARMING, "it can be forbidden alone")):
-            if name in self.force_terms:
-                raise WrongArgument(f"force_terms: {name} cannot be forced; {way}")
+        if CUTOFF in self.force_terms and self.cutoff is not None:
+            raise WrongArgument(f"force_terms: {CUTOFF} is given, {self.cutoff:g} Hz")
         self._hold_names("measured")
         self._check_knowledge()
         rotors = self.rotor_inertia

@@ -115,7 +115,7 @@ def all_but(robot: Robot, keep: Iterable[str] | str) -> list[str]:
     """Return the independent joints that fit none of the names and patterns."""
     wanted = [keep] if isinstance(keep, str) else keep
     kept = {joint for name in wanted for joint in _fitting(robot, name, "keep")}
-    return [name for name in robot.joint_names if name not in kept]
+    return [name for name in robot.independent_names if name not in kept]
 
 
 def fitting_joints(robot: Robot, names: Iterable[str]) -> set[str]:
@@ -126,14 +126,15 @@ def fitting_joints(robot: Robot, names: Iterable[str]) -> set[str]:
 def _fitting(robot: Robot, name: object, what: str) -> list[str]:
     """Return the independent joints that a name or pattern means; an error where there is none."""
     text = str(name)
-    found = [joint for joint in robot.joint_names if fnmatch.fnmatchcase(joint, text)]
-    if text in robot.joint_names or found:
-        return [text] if text in robot.joint_names else found
+    names = robot.independent_names
+    found = [joint for joint in names if fnmatch.fnmatchcase(joint, text)]
+    if text in names or found:
+        return [text] if text in names else found
     for joint in robot.joints:
         if joint.name == text and joint.follows is not None and joint.follows.terms:
             leaders = " and ".join(repr(leader) for leader, _ in joint.follows.terms)
             raise DescriptionError(f"{what}: joint {text!r} follows {leaders}; name {leaders}")
-    raise UnknownName(f"{what}: joint", text, robot.joint_names)
+    raise UnknownName(f"{what}: joint", text, names)
 
 
 def locked_notice(positions: Mapping[str, float]) -> Notice:

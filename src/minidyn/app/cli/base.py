@@ -11,6 +11,7 @@ from minidyn.app.cli.options import (
     Files,
     OneOf,
     RobotSource,
+    check_figure,
     constant,
     given,
     inputs,
@@ -19,7 +20,7 @@ from minidyn.app.cli.options import (
     robot_argument,
 )
 from minidyn.app.cli.text import console, print_json, print_notices, print_table, safe, told
-from minidyn.errors import MinidynError, UnknownParameters
+from minidyn.errors import UnknownParameters
 from minidyn.text import plain, plain_number
 
 if TYPE_CHECKING:
@@ -77,6 +78,12 @@ _MODELS = constant("base.rows", "MODELS")
         "as written."
     ),
 )
+@option_of(
+    _FUNCTION,
+    "--massless-known",
+    is_flag=True,
+    help="Links that are massless in the robot's file are known, and not counted.",
+)
 @option_of(_FUNCTION, "--seed", type=int, help="Of everything random.")
 @click.option(
     "--format",
@@ -113,13 +120,7 @@ def base(
     from minidyn.base.printing.relations import relations_json
 
     if plot is not None:
-        from minidyn.files import check_outputs
-
-        check_outputs([plot], inputs(robot))
-        if Path(plot).suffix.lower() not in (".png", ".svg", ".pdf"):
-            raise MinidynError(
-                f"--plot {plain(plot)}: expected a name ending with .png, .svg or .pdf"
-            )
+        check_figure(plot, inputs(robot))
     arm = told(robot.load())
     options |= {"joints": joints or None, "measured": measured or None}
     if motion is not None:

@@ -184,6 +184,12 @@ _CHANGES = (
         metavar="NAME=VALUE",
         help="An argument of a .xacro file; repeat.",
     ),
+    click.option(
+        "--free-base",
+        is_flag=True,
+        default=None,
+        help="The robot's base moves freely in the world (docs/free-base.md).",
+    ),
 )
 
 
@@ -215,7 +221,7 @@ def _with_changes(command: F) -> F:
     return made  # type: ignore[no-any-return]
 
 
-_ROBOT_OPTIONS = ("gravity", "mount", "lock", "keep_joints", "xacro_args")
+_ROBOT_OPTIONS = ("gravity", "mount", "lock", "keep_joints", "xacro_args", "free_base")
 
 
 def robot_argument(command: F) -> F:
@@ -402,6 +408,15 @@ _OF_LOGS = ("cutoff", "delay", "resample", "time", "rate")
 def given(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that the user gave: those that are not None."""
     return {name: value for name, value in options.items() if value is not None}
+
+
+def check_figure(plot: str, read: Iterable[str]) -> None:
+    """Refuse a figure's name that overwrites an input, or that ends like no format of figures."""
+    from minidyn.files import check_outputs
+
+    check_outputs([Path(plot)], read)
+    if Path(plot).suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise MinidynError(f"--plot {plain(plot)}: expected a name ending with .png, .svg or .pdf")
 
 
 def output_option(default: str, what: str = "Folder to write into.") -> Callable[[F], F]:

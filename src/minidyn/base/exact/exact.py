@@ -32,6 +32,7 @@ FAILURE = 1e-9
 
 _SPARE = 2  # samples that take no part in the elimination and test its result
 _TRIES = 8
+_BASE_DEPTH = 6  # joints that a free base counts as in degrees of polynomials
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,7 @@ def _primes_needed(robot: Robot, columns: int, multiple: int) -> int:
     depth = [0] * len(robot.joints)
     for index, joint in enumerate(robot.joints):
         depth[index] = 1 + (depth[joint.parent] if joint.parent >= 0 else 0)
+    depth = [steps + _BASE_DEPTH * robot.free_base for steps in depth]
     accident = min(0.1, max(columns, 1) * (8 * max(depth) + 8) * multiple / min(PRIMES))
     return min(len(PRIMES), math.ceil(math.log(FAILURE) / math.log(accident)))
 

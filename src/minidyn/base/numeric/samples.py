@@ -68,12 +68,19 @@ def units_of(robot: Robot) -> Units:
         parameters[column.index] = value
     active = list(robot.independent)
     speeds = np.array([1.0 if robot.joints[k].turns else L for k in active]) / T
-    return Units(L, T, parameters, torque[active], speeds)
+    rows = torque[active]
+    if robot.free_base:  # linear before angular
+        rows = np.concatenate([[L / T**2] * 3, [L**2 / T**2] * 3, rows])
+        speeds = np.concatenate([[L / T] * 3, [1.0 / T] * 3, speeds])
+    return Units(L, T, parameters, rows, speeds)
 
 
 @dataclass(frozen=True)
 class JointStates:
-    """Random states of the independent joints, SI units, each (e, n)."""
+    """Random states of the independent joints, SI units, each (e, n).
+
+    With a free base q is (e, n + 1): position and quaternion come first.
+    """
 
     q: Array
     dq: Array
@@ -95,7 +102,11 @@ def random_states(
     every seed. The others go `stretch` times as far.
     """
     n = robot.n
-    turns = np.array([robot.joints[k].turns for k in robot.independent])
+    turns = np.array(
+        [False, False, False, True, True, True] * robot.free_base
+        + [robot.joints[k].turns for k in robot.independent],
+        dtype=bool,
+    )
     reach = np.where(turns, math.pi, 2.0 * units.length)
     drawn = (
         _drawn(rng, count, n)
@@ -108,7 +119,23 @@ def random_states(
         still = np.setdiff1d(np.arange(n), moving)
         q[:, still] = (_remembered(_HELD, 1, n)[0] * reach)[0, still]
         dq[:, still] = ddq[:, still] = 0.0
+    if robot.free_base:
+        q = np.concatenate([q[:, :3], _quaternions(q[:, 3:6]), q[:, 6:]], axis=1)
     return JointStates(_in_reach(robot, q), dq, ddq)
+
+
+def _quaternions(angles: Array) -> Array:
+    """Return the quaternions (e, 4), x, y, z, w, of turns about x, then the new y and z (e, 3)."""
+    (cx, cy, cz), (sx, sy, sz) = np.cos(angles.T / 2), np.sin(angles.T / 2)
+    return np.stack(
+        [
+            sx * cy * cz + cx * sy * sz,
+            cx * sy * cz - sx * cy * sz,
+            cx * cy * sz + sx * sy * cz,
+            cx * cy * cz - sx * sy * sz,
+        ],
+        axis=1,
+    )
 
 
 def stretch_of(robot: Robot) -> float:
