@@ -20,6 +20,7 @@ import numpy as np
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, UnknownName
 from minidyn.formats.load import looks_of
+from minidyn.identification.consistency.whitened import TOTAL_STD
 from minidyn.model.joint import typical_length
 from minidyn.model.parameters import from_pseudo_inertia, to_pseudo_inertia
 from minidyn.model.robot import Robot
@@ -33,10 +34,9 @@ CONTRADICTED = warning(
 )
 
 _ALIKE = 0.02  # of a body's size: standard deviation of mirror images from each other
-_TOTAL = 0.02  # relative standard deviation of a total mass that is given without one
-_TIGHT = 1e-4  # of its scale: how firmly a bound that binds is held
+_TIGHT = 1e-4  # rounding: of its scale: how firmly a bound that binds is held
 _BROKEN = 1e-6  # rounding: of its scale: what breaks a bound
-_MIRRORED = 1e-4  # of the robot's size: how far places of mirror images may be off
+_MIRRORED = 1e-4  # rounding: of the robot's size: how far places of mirror images may be off
 _FAR = 4.0  # standard deviations of an equation that the fit does not keep
 _TRIANGLES = 2000  # size: of the shapes of all links that bound their centres
 
@@ -174,7 +174,7 @@ class _Facts:
     def total_mass(self, given: float | Sequence[float]) -> None:
         """Say the mass of all moving links, kg, and perhaps its standard deviation."""
         values = [float(one) for one in np.atleast_1d(np.asarray(given, dtype=float))]
-        total, std = values[0], values[1] if len(values) > 1 else _TOTAL * values[0]
+        total, std = values[0], values[1] if len(values) > 1 else TOTAL_STD * values[0]
         row = np.sum([self.mass(link) for link in range(len(self.names))], axis=0)
         self.equations.append((row / std, total / std, f"total mass {total:.4g} kg"))
 

@@ -43,7 +43,7 @@ MARGIN = 1e-4
 # entropy, in noise variances, that always keeps a link consistent and a drive term positive
 _BARRIER = 1e-4
 _MASS = 0.5  # pull of every mass to its prior value: a factor of three costs one noise variance
-_TOTAL = 0.02  # relative standard deviation of a total mass that is given
+TOTAL_STD = 0.02  # relative standard deviation of a total mass that is given
 _STEEPEST = (
     1e6  # data more precise than this (relative) are as good as exact: beyond it lies rounding
 )
@@ -199,8 +199,11 @@ def whiten(
         D, t, fixed = _limited(R @ (base.matrix @ matrix), z - R @ (base.matrix @ offset))
         if mass is not None:
             of_mass = np.zeros(p)
-            of_mass[np.array(links) + 9] = 1.0 / (_TOTAL * mass)
-            D, t = np.vstack([D, of_mass @ matrix]), np.append(t, 1.0 / _TOTAL - of_mass @ offset)
+            of_mass[np.array(links) + 9] = 1.0 / (TOTAL_STD * mass)
+            D, t = (
+                np.vstack([D, of_mass @ matrix]),
+                np.append(t, 1.0 / TOTAL_STD - of_mass @ offset),
+            )
         if known is not None:
             D, t = np.vstack([D, known[0] @ matrix]), np.append(t, known[1] - known[0] @ offset)
         D, t = np.pad(D, ((0, most - len(D)), (0, 0))), np.pad(t, (0, most - len(t)))
