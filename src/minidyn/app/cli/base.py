@@ -25,6 +25,7 @@ from minidyn.text import plain, plain_number
 
 if TYPE_CHECKING:
     from minidyn.base.base_map import BaseMap
+    from minidyn.model.robot import Robot
 
 _FUNCTION = "base.base_parameters:base_parameters"
 _MODELS = constant("base.rows", "MODELS")
@@ -103,6 +104,11 @@ _MODELS = constant("base.rows", "MODELS")
 @click.option(
     "--evidence", is_flag=True, help="What the number rests on: T_ii, σ_i, R_ii, V2 and the gap."
 )
+@click.option(
+    "--split",
+    is_flag=True,
+    help="The sets of the inertia matrix and of gravity, and what both share (Lin1994 Theorem 2).",
+)
 @click.option("--plot", metavar="FILE", help="Also draw the evidence: .png, .svg or .pdf.")
 def base(
     robot: RobotSource,
@@ -113,6 +119,7 @@ def base(
     as_json: bool,
     frames: str,
     evidence: bool,
+    split: bool,
     plot: str | None,
     **options: Any,
 ) -> None:
@@ -125,6 +132,8 @@ def base(
     Example: minidyn base puma560 --evidence --plot gap.png
 
     Example: minidyn base iiwa14 --frames mdh
+
+    Example: minidyn base stanford --split
     """
     from minidyn.base.base_parameters import base_parameters
     from minidyn.base.printing.relations import relations_json
@@ -134,6 +143,9 @@ def base(
     arm = told(robot.load())
     if frames == "mdh":
         arm = arm.mdh(**given({"tolerance": options["tolerance"]})).robot
+    if split:
+        _split(arm, given({"tolerance": options["tolerance"]}), as_json or form == "json")
+        return
     options |= {"joints": joints or None, "measured": measured or None}
     if motion is not None:
         from minidyn.recording.ready import as_recording, prepare
@@ -151,6 +163,24 @@ def base(
         click.echo(found.to_latex(), nl=False)
     else:
         _print(found)
+
+
+def _split(robot: Robot, within: dict[str, Any], as_json: bool) -> None:
+    """Print the sets of the inertia matrix and of gravity."""
+    from minidyn.base.closed_form.partition import inertia_and_gravity
+
+    found = inertia_and_gravity(robot, **within)
+    table = found.table
+    if as_json:
+        columns = {name: list(values) for name, values in table.columns.items()}
+        print_json({"robot": robot.name, "gravity": list(found.gravity.names)} | columns)
+        return
+    rows = [[safe(str(value)) for value in row] for row in zip(*table.columns.values())]
+    print_table(safe(table.title), table.columns, rows)
+    out = console()
+    out.print(f"gravity's set: {', '.join(map(safe, found.gravity.names)) or 'empty'}")
+    own = len(found.first) + found.gravity.rank
+    out.print(f"{own} elements determine all torques but friction: own parts and gravity's set")
 
 
 def _evidence(base: BaseMap, seed: dict[str, int], plot: str | None, as_json: bool) -> None:
