@@ -1,12 +1,20 @@
-"""What all tests share: how many random cases to draw."""
+"""What all tests share: how many random cases to draw, and a folder for compiled functions."""
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import tempfile
 from typing import Any
 
 # small matrices, several test processes: threads inside them only wait for each other
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# one for the session: workers and processes that tests start inherit it, the user's is not touched
+if "MINIDYN_CACHE" not in os.environ:
+    os.environ["MINIDYN_CACHE"] = tempfile.mkdtemp(prefix="minidyn-test-")
+    atexit.register(shutil.rmtree, os.environ["MINIDYN_CACHE"], ignore_errors=True)
 
 LONG = os.environ.get("MINIDYN_TEST_LONG", "") not in ("", "0")
 

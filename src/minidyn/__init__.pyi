@@ -97,7 +97,7 @@ from minidyn.base.minimal_functions import coriolis_matrix as coriolis_matrix
 from minidyn.base.minimal_functions import inertia_matrix as inertia_matrix
 from minidyn.base.minimal_functions import compile as compile
 from minidyn.dynamics.drives import drive_states as drive_states
-from minidyn.dynamics.functions import forward_dynamics as forward_dynamics
+from minidyn.base.minimal_functions import forward_dynamics as forward_dynamics
 from minidyn.dynamics.functions import regressor as regressor
 from minidyn.dynamics.functions import base_regressor as base_regressor
 from minidyn.dynamics.regressor_forms import slotine_li_regressor as slotine_li_regressor

@@ -151,8 +151,11 @@ def plain_values(value: Any, *, finite: bool = False) -> Any:
     Arrays and notices count as lists and dicts, anything else becomes text; with `finite`, what is
     not finite None.
     """
-    if type(value) is float:  # nearly always
+    kind = type(value)
+    if kind is float:  # nearly always
         return None if finite and not math.isfinite(value) else value
+    if kind is int or kind is str:
+        return value
     if isinstance(value, Notice):
         value = value.to_json()
     if isinstance(value, Mapping):
@@ -250,6 +253,11 @@ def carried(change: Array, covariance: Array) -> Array:
     places = np.arange(made.shape[-1])
     made[..., places, places] = np.where(lost, np.inf, made[..., places, places])
     return made
+
+
+def rms(values: ArrayLike, axis: int = 0) -> Any:
+    """Return root mean squares along an axis."""
+    return np.sqrt(np.mean(np.square(values), axis=axis))
 
 
 def symmetric(matrix: ArrayLike) -> Array:

@@ -20,11 +20,10 @@ from scipy.signal import sosfilt
 
 from conftest import LONG
 from minidyn.arrays import Array
-from minidyn.dynamics.sources import portable_llvm
 from minidyn.graph.targets.native import host as host_module
-from minidyn.graph.targets.native.builtin import _FUNCTIONS, _dispatch_text
+from minidyn.graph.targets.native.builtin import _dispatch_text
 from minidyn.graph.targets.native.core import Plan
-from minidyn.graph.targets.native.host import Host
+from minidyn.graph.targets.native.host import Host, linked
 from minidyn.graph.targets.native.kernel import NativeFunction, single_text
 from minidyn.graph.targets.native.reduce import Reduction
 from minidyn.recording.prepare.lowpass import _text, butterworth
@@ -75,16 +74,13 @@ def texts(width: int) -> dict[str, str]:
         NativeFunction
     )  # a whole one would be compiled for this machine
     native.function, native.width, native._plan = FUNCTION, width, Plan(FUNCTION)
-    known = dict.fromkeys(
-        ("ndarray", "float64", "None", "out", "PyArray_New", "memcmp", *_FUNCTIONS), 4096
-    )
     found = {
         "rows": native.llvm_ir,
         "single": single_text(native._plan),
         "reduce": Reduction(ROWS, width).llvm_ir,
     }
-    found |= {"filter": _text(2, width), "calls": _dispatch_text(24, known)}
-    return {name: portable_llvm(text) for name, text in found.items()}
+    found |= {"filter": _text(2, width), "calls": _dispatch_text(24)}
+    return {name: linked(text) for name, text in found.items()}
 
 
 def machine(target: Host) -> Any:

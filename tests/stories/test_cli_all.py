@@ -43,8 +43,10 @@ every_verb = pytest.mark.parametrize("verb", VERBS)
 # writes
 QUICK = {
     "robots": "",
+    "cache": "",
     "show": "two_link",
     "base": "two_link",
+    "explain": "two_link YY2",
     "formulas": "two_link inertia_matrix",
     "count": "two_link inertia_matrix",
     "generate": "two_link inertia_matrix --output {folder}/code",
@@ -99,7 +101,7 @@ WRONG = {
     "tool": "no_such_robot log.csv",
     "actuators": "no_such_robot log.csv",
 }
-WITHOUT_INPUT = {"robots", "settings", "completion", "demo", "example"}
+WITHOUT_INPUT = {"robots", "settings", "cache", "completion", "demo", "example"}
 
 
 def run(*arguments: str) -> Result:

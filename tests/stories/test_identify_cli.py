@@ -101,7 +101,7 @@ def test_identify_writes_everything_and_validate_reads_it(logs, tmp_path) -> Non
     output = tmp_path / "deep" / "out"
     result = run(
         "identify", logs / "arm.urdf", logs / "run.csv", "--validate", logs / "other.parquet", "--output", output,  # noqa: E501
-        "--friction", ",".join(FRICTION), "--json",
+        "--friction", ",".join(FRICTION), "--pictures", "--json",
     )  # fmt: skip
     found = json.loads(result.stdout, parse_constant=pytest.fail)
     assert found == json.loads((output / "result.json").read_text())
@@ -109,9 +109,9 @@ def test_identify_writes_everything_and_validate_reads_it(logs, tmp_path) -> Non
     assert {
         "estimate.json",
         "parameters.md",
-        "robot.toml",
-        "robot.urdf",
-        "robot.xml",
+        "two_link.toml",
+        "two_link.urdf",
+        "two_link.xml",
         "model.c",
         "model.h",
     } <= {*found["files"]}
@@ -129,15 +129,15 @@ def test_identify_writes_everything_and_validate_reads_it(logs, tmp_path) -> Non
     assert found["parameters"]["Fv1"]["value"] == pytest.approx(0.3, abs=0.05)
     assert found["robot_file"] == str(logs / "arm.urdf")
     assert found["logs"] == [str(logs / "run.csv")]
-    assert "../../" in (output / "robot.urdf").read_text()  # the mesh is found from here
+    assert "../../" in (output / "two_link.urdf").read_text()  # the mesh is found from here
     assert (output / "torque_other.png").stat().st_size > 1000
     estimate = md.load_estimate(output / "estimate.json")
     other = md.prepare(truth(), motion(seed=2))
     wanted = estimate.predict(other)
-    for name in ("robot.toml", "robot.urdf", "robot.xml"):
+    for name in ("two_link.toml", "two_link.urdf", "two_link.xml"):
         torque = md.inverse_dynamics(md.load(output / name), other.q, other.dq, other.ddq)
         np.testing.assert_allclose(torque, wanted, atol=1e-9 * np.abs(wanted).max())
-    mujoco.MjModel.from_xml_path(str(output / "robot.xml"))
+    mujoco.MjModel.from_xml_path(str(output / "two_link.xml"))
     again = run("validate", output / "estimate.json", logs / "other.parquet", "--json")
     errors = json.loads(again.stdout)["errors"]["other.parquet"]
     assert errors["relative_error"] == pytest.approx(held_out["relative_error"], rel=1e-9)
@@ -181,7 +181,7 @@ def test_a_later_result_replaces_an_earlier_one_and_leaves_the_rest(logs, tmp_pa
         "--friction",
         "viscous,coulomb",
     )
-    run(*words, "--validate", logs / "other.parquet")
+    run(*words, "--validate", logs / "other.parquet", "--pictures")
     assert (output / "torque_other.png").exists()
     (output / "notes.txt").write_text("mine")
     run(*words)
@@ -190,6 +190,17 @@ def test_a_later_result_replaces_an_earlier_one_and_leaves_the_rest(logs, tmp_pa
     assert sorted(
         json.loads((output / "result.json").read_text())["files"] + ["notes.txt"]
     ) == sorted(path.name for path in output.iterdir())
+
+
+def test_only_what_is_asked_is_written(logs, tmp_path) -> None:
+    words = ("identify", "two_link", logs / "run.csv", "--friction", "viscous")
+    result = run(*words, "--output", tmp_path / "few", "--no-report", "--to", "toml")
+    names = ["estimate.json", "parameters.md", "result.json", "robot.toml"]
+    assert sorted(path.name for path in (tmp_path / "few").iterdir()) == names
+    assert "to read:" not in result.stdout
+    whole = run(*words, "--output", tmp_path / "whole")
+    assert "report.html" in whole.stdout
+    assert not [path for path in (tmp_path / "whole").iterdir() if path.suffix == ".png"]
 
 
 def test_logs_of_one_name_are_told_apart(logs, tmp_path) -> None:
@@ -201,7 +212,7 @@ def test_logs_of_one_name_are_told_apart(logs, tmp_path) -> None:
     ]
     result = run(
         "identify", "two_link", logs / "run.csv", *held_out, "--output", tmp_path / "out", "--friction", "viscous",  # noqa: E501
-        "--json",
+        "--pictures", "--json",
     )  # fmt: skip
     found = json.loads(result.stdout)
     assert set(found["errors"]) == {
@@ -314,7 +325,7 @@ def test_motors_that_two_joints_turn(tmp_path) -> None:
     told = {notice["code"]: notice["data"] for notice in written["notices"]}
     assert told["recording.coupled_drives"] == {"joint": "joint2", "coupling": {"joint1": -0.5}}
     assert written["errors"]["fit"]["relative_error"] < 0.01
-    for name in ("robot.toml", "robot.urdf", "robot.xml"):
+    for name in ("two_link.toml", "two_link.urdf", "two_link.xml"):
         assert md.load(tmp_path / "out" / name).joints[1].drive.coupling == (("joint1", -0.5),)
 
 
@@ -506,7 +517,7 @@ def test_a_failure_while_writing_keeps_the_old_result(logs, tmp_path, monkeypatc
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(result_folder, "save_figure", full)
+    monkeypatch.setattr(result_folder, "write_page", full)
     result = run(*words, "--method", "ols", code=2)
     assert "No space left" in result.stderr
     assert {path.name: path.read_bytes() for path in output.iterdir()} == old
@@ -532,8 +543,8 @@ main(sys.argv[1:])
     ("module", "name", "number"),
     [
         ("job", "validate", signal.SIGINT),
-        ("result_folder", "save_figure", signal.SIGINT),
-        pytest.param("result_folder", "save_figure", signal.SIGTERM, marks=pytest.mark.long),
+        ("result_folder", "write_page", signal.SIGINT),
+        pytest.param("result_folder", "write_page", signal.SIGTERM, marks=pytest.mark.long),
     ],
 )
 def test_an_interrupted_run_keeps_the_old_result(module, name, number, logs, tmp_path) -> None:

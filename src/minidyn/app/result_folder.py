@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +36,11 @@ from minidyn.formats.side_file import SIDE
 from minidyn.identification.compare import Comparison
 from minidyn.identification.cross_validate import CrossValidation
 from minidyn.identification.estimate import Estimate
-from minidyn.identification.export import FORMATS
+from minidyn.identification.export import FORMATS, file_name
 from minidyn.identification.gains.drive_gains import DriveGains
 from minidyn.identification.validate import Validation
 from minidyn.identification.verdict import judge
-from minidyn.notices import info, notices_json
+from minidyn.notices import Notice, info, notices_json
 from minidyn.recording.recording import without_sketch
 from minidyn.simulation.payload import Payload
 from minidyn.text import markdown_cell
@@ -51,25 +52,26 @@ SUMMARY = "result.json"
 
 NO_PICTURES = info(
     "result.no_pictures",
-    "PNG pictures of the torques are left out, because matplotlib is not installed; the report "
-    "has its own.",
+    "PNG pictures of the torques (--pictures) are left out, because matplotlib is not installed; "
+    "the report has its own.",
 )
 
 
-def check_result(path: AnyPath, inputs: Iterable[AnyPath | None]) -> Path:
-    """Return a folder that results may be written into.
+def check_result(path: AnyPath, inputs: Iterable[AnyPath | None], robot_name: str) -> Path:
+    """Return a folder that results of a robot of this name may be written into.
 
     They replace no input and no file that minidyn did not write. Asked before long work.
     """
     folder = check_folder(path)
-    sides = (name + SIDE for name in FORMATS.values())
+    models = [file_name(name, robot_name) for name in FORMATS]
+    sides = (name + SIDE for name in models)
     names = (
         SUMMARY,
         REPORT,
         "estimate.json",
         "parameters.md",
         "model.h",
-        *FORMATS.values(),
+        *models,
         *sides,
     )
     read = list(inputs)
@@ -80,6 +82,15 @@ def check_result(path: AnyPath, inputs: Iterable[AnyPath | None]) -> Path:
     return folder
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What a folder of results shall hold, apart from the estimate, its tables and the record."""
+
+    formats: tuple[str, ...] = ()  # as `estimate.export` takes them; none: its default
+    report: bool = True  # whether the HTML report is written
+    pictures: bool = False  # whether a PNG of the torques is drawn for each validation
+
+
 def write_result(
     estimate: Estimate,
     validations: Mapping[str, Validation],
@@ -87,14 +98,15 @@ def write_result(
     record: Mapping[str, Any] | None = None,
     cross_validation: CrossValidation | None = None,
     inputs: Iterable[AnyPath | None] = (),
+    wanted: Wanted = Wanted(),
 ) -> dict[str, Any]:
     """Write a folder of results, whole or not at all.
 
-    Files of an earlier result there are replaced, others stay. report.html, estimate.json,
-    parameters.md (parameters, errors, certificate), robot.toml, robot.urdf, robot.xml, model.c and
-    model.h, a picture of the torques for each validation ("fit": of the fitted data), and
-    result.json with the names of all, with what `record` adds (names of logs and robot). Returns
-    what result.json holds.
+    Files of an earlier result there are replaced, others stay. estimate.json, parameters.md
+    (parameters, errors, certificate), and what is `wanted`: report.html, the model as TOML, URDF
+    and MJCF with the robot's name, model.c and model.h, a picture of the torques for each
+    validation ("fit": of the fitted data). result.json has the names of all, with what `record`
+    adds (names of logs and robot). Returns what result.json holds.
 
     `inputs` are files that were read and are never replaced.
     """
@@ -103,17 +115,14 @@ def write_result(
     with new_folder(path, earlier, inputs=inputs, ours=True) as folder:
         estimate.save(folder / "estimate.json")
         tests = (run for name, run in validations.items() if name != FIT)
-        exported = [*estimate.export(folder, test=next(tests, None)).notices]
+        made = estimate.export(folder, wanted.formats or None, test=next(tests, None))
+        exported = [*made.notices]
         write_atomically(folder / "parameters.md", result_tables(estimate, validations).encode())
-        try:
-            for name, picture in zip(validations, _pictures(validations)):
-                save_figure(validations[name].plot(name), folder / picture)
-        except MissingExtra as error:
-            exported.append(NO_PICTURES(f"no PNG pictures: {error}"))
-        write_page(
-            _facts(estimate, validations, Path(path), record or {}, cross_validation),
-            folder / REPORT,
-        )
+        if wanted.pictures:
+            exported += _draw(validations, folder)
+        if wanted.report:
+            facts = _facts(estimate, validations, Path(path), record or {}, cross_validation)
+            write_page(facts, folder / REPORT)
         files = sorted([*(file.name for file in folder.iterdir()), SUMMARY])
         found = result_summary(estimate, validations, cross_validation)
         summary = plain_values(
@@ -295,6 +304,16 @@ def result_tables(estimate: Estimate, validations: Mapping[str, Validation]) -> 
             "\n".join(f"- {markdown_cell(str(notice))}" for notice in estimate.notices),
         ]
     return "\n\n".join(parts) + "\n"
+
+
+def _draw(validations: Mapping[str, Validation], folder: Path) -> list[Notice]:
+    """Draw the torques of each validation; return the notice where that cannot be."""
+    try:
+        for name, picture in zip(validations, _pictures(validations)):
+            save_figure(validations[name].plot(name), folder / picture)
+    except MissingExtra as error:
+        return [NO_PICTURES(f"no PNG pictures: {error}")]
+    return []
 
 
 def _pictures(names: Iterable[str]) -> list[str]:

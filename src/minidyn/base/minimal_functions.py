@@ -1,7 +1,7 @@
 """Dynamics as plain functions of arrays, from standard parameters or from base parameters alone.
 
-The public names `inertia_matrix`, `inverse_dynamics`, `gravity_torque` and `coriolis_matrix` live
-here because they take any base map. Without one they are the functions of
+The public names `inertia_matrix`, `inverse_dynamics`, `forward_dynamics`, `gravity_torque` and
+`coriolis_matrix` live here because they take any base map. Without one they are the functions of
 :mod:`minidyn.dynamics.functions`. With one, base parameters are all that is known: parameters
 outside the set are never needed, and a serial chain runs the cheapest recursion found for it.
 
@@ -144,6 +144,58 @@ def inverse_dynamics(
     return _from_base(robot, "inverse_dynamics", (q, dq, ddq), base, beta, parameters, out)
 
 
+def forward_dynamics(
+    robot: Robot,
+    q: ArrayLike,
+    dq: ArrayLike,
+    tau: ArrayLike,
+    parameters: ArrayLike | None = None,
+    *,
+    base: BaseMap | None = None,
+    beta: ArrayLike | None = None,
+    formulation: int | None = None,
+    memory: ArrayLike | None = None,
+    out: Array | None = None,
+) -> Array:
+    """Return the accelerations (..., n) that torques cause: links, rotors and friction.
+
+    With a base map everything is computed from base parameters: the inertia matrix by a formulation
+    of LinFang1999, the other torques by the cheapest recursion, and the accelerations from both.
+
+    Args:
+        robot: The robot.
+        q: Positions (..., n).
+        dq: Speeds (..., n).
+        tau: Torques (..., n).
+        parameters: Standard parameters (p,); None: the robot's own.
+        base: A base map of the robot; accelerations are then computed from base parameters alone.
+        beta: Their values (b,); None: those that `parameters` give.
+        formulation: Of the inertia matrix: 1 to 5 as in LinFang1999, 6 meets half-way; None: the
+            cheapest. For serial chains.
+        memory: States of drives that remember, as for `inverse_dynamics`.
+        out: Array (..., n) to write into.
+
+    Example:
+        base = md.base_parameters(robot)
+        ddq = md.forward_dynamics(robot, q, dq, tau, base=base, beta=base.values())
+
+    Raises:
+        NotEquivalent: The map does not determine the torques.
+        NotRealizable: The inertia matrix of these parameters is singular.
+
+    Implements: LinFang1999 section 1, forward dynamics in terms of a minimal set.
+    """
+    if base is None and beta is None and formulation is None:
+        return call(robot, "forward_dynamics", (q, dq, tau), parameters, out, memory=memory)
+    if memory is not None:
+        raise Unsupported(
+            "forward_dynamics: memory= goes with standard parameters; leave out base, beta and "
+            "formulation"
+        )
+    arrays = (q, dq, tau)
+    return _from_base(robot, "forward_dynamics", arrays, base, beta, parameters, out, formulation)
+
+
 def gravity_torque(
     robot: Robot,
     q: ArrayLike,
@@ -210,12 +262,12 @@ def compile(
             the parameter vector the kernel's last argument.
         base: A base-parameter map, so that base parameters are all that is read: for dynamics,
             where `parameters` are base parameters (b,), and for regressors, whose columns they are;
-            "base_regressor" needs it. Inverse dynamics, gravity torques, inertia and Coriolis
-            matrix are then the cheapest program known, the one that `md.papers.operation_count`
-            counts; finding it takes a few seconds.
-        formulation: Of the inertia matrix from base parameters of a serial chain: 1 to 5 as in
-            LinFang1999, 6 meets half-way; None: the cheapest. Without `base` it is computed from
-            the closed-form minimal set.
+            "base_regressor" needs it. Inverse and forward dynamics, gravity torques, inertia and
+            Coriolis matrix are then the cheapest program known, the one that
+            `md.papers.operation_count` counts; finding it takes a few seconds.
+        formulation: Of the inertia matrix from base parameters of a serial chain, also as a part
+            of forward dynamics: 1 to 5 as in LinFang1999, 6 meets half-way; None: the cheapest.
+            Without `base` a minimal set of its own is read.
         threads: Threads that large batches are split over.
         link: For kinematics, the link or frame; None: the last link.
         target: "native": this machine's processor; "cuda": an NVIDIA GPU, which takes and returns
@@ -242,7 +294,7 @@ def compile(
             raise MinidynError(
                 f"{what}: parameters= with formulation= are base parameters; give base=, their map"
             )
-        base = mlc_base(robot, "1999", "inertia")
+        base = _set_for(robot, what)
     if (
         what not in MINIMAL_WHAT
         or what not in WHAT
@@ -307,6 +359,13 @@ def _check_map(robot: Robot, what: str, base: BaseMap) -> None:
         )
 
 
+def _set_for(robot: Robot, what: str) -> BaseMap:
+    """Return the closed-form minimal set that a formulation of a function reads."""
+    if what == "inertia_matrix":
+        return mlc_base(robot, "1999", "inertia")
+    return base_parameters(robot)  # with the drives
+
+
 def _beta(base: BaseMap, values: ArrayLike) -> Array:
     found = np.asarray(values, dtype=float)
     if found.shape != (base.rank,):
@@ -332,12 +391,12 @@ def _from_base(
     if base is None:
         if beta is not None:
             raise MinidynError(f"{what}: beta= needs base=, the map whose parameters they are")
-        base = mlc_base(robot, "1999", "inertia")
+        base = _set_for(robot, what)
     if beta is not None and parameters is not None:
         raise MinidynError(f"{what}: give beta= or parameters=, not both")
     # of this robot, not of the one the map was made from
     own = robot.parameters if parameters is None else parameters
-    check_formulation(formulation)
+    check_formulation(formulation, what)
     _check_map(robot, what, base)
     values = base.values(own) if beta is None else _beta(base, beta)
     if not is_chain(

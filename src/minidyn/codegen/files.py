@@ -24,7 +24,6 @@ from minidyn.dynamics.sources import (
     function_source,
     memory_notes,
     notes_of,
-    portable_llvm,
     source_name,
 )
 from minidyn.dynamics.tree import coordinates
@@ -135,9 +134,10 @@ def code_files(
         return c_files(robot, function, notes)
     name = source_name(robot, function)
     if target == "llvm":
+        from minidyn.graph.targets.native.host import linked
         from minidyn.graph.targets.native.kernel import compile_function
 
-        return {f"{name}.ll": portable_llvm(compile_function(function).llvm_ir)}
+        return {f"{name}.ll": linked(compile_function(function).llvm_ir)}
     return {name + PRINTERS[target][0]: function_source(robot, function, target, notes)}
 
 

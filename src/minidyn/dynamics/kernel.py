@@ -18,12 +18,13 @@ from minidyn.arrays import Array, unmasked
 from minidyn.dynamics.drives import memory_columns
 from minidyn.dynamics.papers.sixteen import sixteen_layout
 from minidyn.dynamics.record import WHAT, record, require_formulas, without_unknowns
-from minidyn.dynamics.sources import function_source, notes_of, portable_llvm
+from minidyn.dynamics.sources import function_source, notes_of
 from minidyn.errors import MinidynError, NotEquivalent, ShapeError, UnknownName, WrongArgument
 from minidyn.graph.function import Function, evaluate_in_blocks, packed_results
 from minidyn.graph.targets.cuda.kernel import CudaFunction
 from minidyn.graph.targets.differentiable import jax_function, on_processor, torch_function
 from minidyn.graph.targets.native.builtin import called_by
+from minidyn.graph.targets.native.host import linked
 from minidyn.graph.targets.native.kernel import (
     Recent,
     check_out,
@@ -134,7 +135,7 @@ class Kernel:
         NAME_prepared; NAME calls both.
         """
         if target == "llvm":
-            return portable_llvm(compile_function(self.function).llvm_ir)
+            return linked(compile_function(self.function).llvm_ir)
         notes = notes_of(self.function, self.base)
         if target == "cuda" and self.cuda is not None:
             options = {"dtype": self.cuda.dtype, "layout": self.cuda.layout}

@@ -15,7 +15,6 @@ from minidyn.errors import UnknownName
 from minidyn.graph.function import Function, safe_identifier
 from minidyn.graph.targets.c import c_name, c_source
 from minidyn.graph.targets.cuda.source import cuda_source
-from minidyn.graph.targets.native.host import library_address
 from minidyn.graph.targets.python import jax_source, python_source
 from minidyn.model.drives import BREAKAWAY, PRESLIDING, REST_SPEED, REST_TIME, SLIDING_REST_SPEED
 from minidyn.model.robot import Robot
@@ -32,15 +31,6 @@ TARGETS = ("c", "h", *PRINTERS, "llvm")
 """What `kernel.source` can print."""
 
 _LONGEST_PREFIX = 30  # characters of the robot's name in the names of generated functions
-
-_LIBRARY = {
-    "sin": "double @sin(double)",
-    "cos": "double @cos(double)",
-    "atan2": "double @atan2(double, double)",
-    "malloc": "ptr @malloc(i64)",
-    "free": "void @free(ptr)",
-    "memcpy": "ptr @memcpy(ptr, ptr, i64)",
-}
 
 
 def function_source(
@@ -62,18 +52,6 @@ def function_source(
     if target in PRINTERS:
         return PRINTERS[target][1](function, comments=comments, **options)
     raise UnknownName("target", target, TARGETS)
-
-
-def portable_llvm(text: str) -> str:
-    """Return LLVM text whose calls of the C library go by name.
-
-    In memory they go by this process's addresses.
-    """
-    for name, declaration in _LIBRARY.items():
-        by_address = f"inttoptr (i64 {library_address(name)} to ptr)"
-        if by_address in text:
-            text = text.replace(by_address, f"@{name}") + f"declare {declaration}\n"
-    return text
 
 
 def c_files(robot: Robot, function: Function, notes: Sequence[str] = ()) -> dict[str, str]:

@@ -126,10 +126,15 @@ class Function:
     ]  # for each result, the tape index of each of its scalars, row-major
 
     @cached_property
-    def fingerprint(self) -> str:
-        """A hash of everything the function computes (hexadecimal, 16 digits)."""
+    def digest(self) -> str:
+        """A hash of everything the function computes (hexadecimal, 64 digits)."""
         text = repr((self.name, self.arguments, self.results, self.tape, self.outputs))
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def fingerprint(self) -> str:
+        """The digest's first 16 digits, which people can compare."""
+        return self.digest[:16]
 
     @cached_property
     def counts(self) -> dict[str, int]:

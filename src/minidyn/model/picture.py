@@ -36,12 +36,13 @@ _TRIES = 400  # postures among which the clearest is chosen
 _LOOP_TRIES = 12  # where loops must be solved for
 _RING = 20
 TURN, TILT = 0.95, 0.32  # rad: where the eye is at first
-_FIRST_DRAWN = {"ground": 0, "link": 1, "face": 2, "axis": 3, "ring": 4, "box": 4}
+_FIRST_DRAWN = {"ground": 0, "link": 1, "face": 2, "axis": 3, "frame": 3, "ring": 4, "box": 4}
 _LABEL = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1.0}
 _LOOK: dict[str, dict[str, Any]] = {
     "ground": {"facecolor": "#e8e8e8", "edgecolor": "none"},
     "link": {"color": "#7a8591", "linewidth": 5, "solid_capstyle": "round"},
     "axis": {"color": MEASURED, "linewidth": 0.8},
+    "frame": {"color": MEASURED, "linewidth": 0.6},
     "ring": {"facecolor": "#dbe8f6", "edgecolor": MODEL, "linewidth": 1.2},
     "box": {"facecolor": "#f8e5d6", "edgecolor": RESIDUAL, "linewidth": 1.2},
 }
@@ -133,6 +134,10 @@ class Scene:
             key=lambda shape: (_FIRST_DRAWN[shape.kind], float(depth[list(shape.points)].mean())),
         )
 
+    def shapes_of(self, kind: str, body: int) -> list[Shape]:
+        """Return the shapes of a kind that belong to a link."""
+        return [shape for shape in self.shapes if (shape.kind, shape.body) == (kind, body)]
+
     def add(
         self,
         kind: str,
@@ -159,7 +164,12 @@ def view(points: Array) -> Array:
     )
 
 
-def scene_of(robot: Robot, q: ArrayLike | None = None, surfaces: Surfaces | None = None) -> Scene:
+def scene_of(
+    robot: Robot,
+    q: ArrayLike | None = None,
+    surfaces: Surfaces | None = None,
+    frames: bool = False,
+) -> Scene:
     """Return the robot as points and shapes, gravity pointing down.
 
     Args:
@@ -168,16 +178,28 @@ def scene_of(robot: Robot, q: ArrayLike | None = None, surfaces: Surfaces | None
         surfaces: What links and frames look like, by name: corners (v, 3) in their own frames, and
             the indices of the corners of each triangle (f, 3). Sticks and joints of links that have
             one are left out.
+        frames: Whether x, y and z of every link's frame are lines, in this order.
     """
     is_free = robot.free_base
     robot, q = _standing(robot, q)
-    scene = _placed(robot, _posture(robot) if q is None else solve_loops(robot, q), surfaces)
+    q_all = _posture(robot) if q is None else solve_loops(robot, q)
+    scene = _placed(robot, q_all, surfaces)
+    if frames:
+        _add_frames(scene, tree_pose(robot, q_all).links)
     if is_free:  # it stands on nothing
         scene.shapes = [shape for shape in scene.shapes if shape.kind != "ground"]
     points = np.array(scene.points) @ _level(_up(robot))
     points -= (points.max(axis=0) + points.min(axis=0)) / 2
     scene.points = list(points / max(float(np.linalg.norm(points, axis=1).max()), 1e-9))
     return scene
+
+
+def _add_frames(scene: Scene, links: Array) -> None:
+    """Add the frames of all links, a sixth of the robot long."""
+    size = 0.16 * max(float(np.ptp(np.array(scene.points), axis=0).max()), 1e-9)
+    for index, T in enumerate(links):
+        ends = [point for k in range(3) for point in (T[:3, 3], T[:3, 3] + size * T[:3, k])]
+        scene.add("frame", ends, index)
 
 
 def _standing(robot: Robot, q: ArrayLike | None) -> tuple[Robot, ArrayLike | None]:

@@ -20,6 +20,7 @@ from minidyn.model.joint import Frame, Joint, Link, Loop, drive_changes, plain_s
 from minidyn.model.lock import (
     LockLike,
     all_but,
+    fitting_joints,
     lock_positions,
     locked_notice,
     with_locked,
@@ -722,6 +723,17 @@ class Robot:
     def base_placement(self) -> Array:
         """Placement of the base in the world (4, 4)."""
         return matrix_of(self.base)
+
+
+def measured_joints(robot: Robot, names: Iterable[str] | str) -> tuple[str, ...]:
+    """Return the independent joints, in the robot's order, that names or patterns mean.
+
+    They are those whose torque is measured.
+    """
+    wanted = [names] if isinstance(names, str) else list(names)
+    if not wanted:
+        raise DescriptionError("measured: no joint is named; None means all of them")
+    return tuple(one for one in robot.joint_names if one in fitting_joints(robot, wanted))
 
 
 def require_fixed_base(robot: Robot, what: str) -> None:

@@ -33,6 +33,8 @@ _NOISY = 0.02  # share of the torque above the cut-off that is worth a word
 _KEYS = ("time=", "q names", "joints=")  # of a mapping, as the reader names them
 
 IDENTIFY = "identification.identify:identify"
+_TARGETS = options.constant("identification.export", "TARGETS")
+_DEFAULT = options.constant("identification.export", "FORMATS")
 METHODS = options.constant("identification.estimators.method", "DESCRIPTIONS")
 
 friction_option = options.option_of(
@@ -72,6 +74,19 @@ force_option = options.option_of(
         "Old name: --anyway."
     ),
 )
+to_option = click.option(
+    "--to",
+    "formats",
+    multiple=True,
+    type=options.OneOf(lambda: _TARGETS),
+    help=f"Formats of the model; repeat. Default: {', '.join(_DEFAULT)}.",
+)
+report_option = click.option(
+    "--report/--no-report", default=True, help="Write the HTML report. Default: yes."
+)
+pictures_option = click.option(
+    "--pictures", is_flag=True, help="Also write PNG pictures of the torques of each log."
+)
 hold_out_option = click.option(
     "--hold-out",
     type=click.FloatRange(0.0, 0.9, min_open=True),
@@ -84,6 +99,9 @@ hold_out_option = click.option(
 @options.robot_argument
 @options.logs_argument
 @options.output_option("minidyn-out/identified")
+@to_option
+@report_option
+@pictures_option
 @options.validate_option
 @hold_out_option
 @options.option_of(
@@ -147,13 +165,15 @@ def identify(
     """
     # here, so that help answers at once; as in all verbs
     from minidyn.app.job import Job, fitted_data, left_out
-    from minidyn.app.result_folder import REPORT, check_result, write_result
+    from minidyn.app.result_folder import REPORT, Wanted, check_result, write_result
 
     prior = settings.prior if isinstance(settings.prior, str) else None
     inputs = options.inputs(robot, *logs, *test, more["mapping"], prior)
-    target = check_result(output, inputs)  # before long work
+    loaded = robot.load()
+    target = check_result(output, inputs, loaded.name)  # before long work
+    wanted = Wanted(more.pop("formats"), more.pop("report"), more.pop("pictures"))
     running = options.given({name: more.pop(name) for name in ("force", "device")})
-    job = Job.of_files(robot.load(), logs, test, settings=settings, running=running, **more)
+    job = Job.of_files(loaded, logs, test, settings=settings, running=running, **more)
     read_logs(job)
     with progress(f"identifying {job.robot.name} from {len(job.fitted)} samples") as done:
         estimate = job.identify(done)
@@ -174,7 +194,7 @@ def identify(
             crossed = job.cross_validate(folds)
         record["cross_validation"] = crossed.to_json()
     with progress(f"writing {target}"):
-        summary = write_result(estimate, validations, target, record, crossed, inputs)
+        summary = write_result(estimate, validations, target, record, crossed, inputs, wanted)
     known = [*estimate.notices, *left_out(validations)]
     if as_json:
         print_json(summary)
@@ -188,7 +208,8 @@ def identify(
     print_notices(notices + (job.not_tested() if crossed is None else []))
     click.echo(f"written into {plain(str(target))}: {', '.join(summary['files'])}")
     print_verdict(summary["verdict"])
-    click.echo(f"to read: {plain(str(target / REPORT))}")
+    if wanted.report:
+        click.echo(f"to read: {plain(str(target / REPORT))}")
     return finish(summary["verdict"], require, known)
 
 

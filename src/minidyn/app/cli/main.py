@@ -26,6 +26,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "robots": ("show", "List the built-in robots."),
         "show": ("show", "Show a robot: tree, geometry, limits, parameters."),
         "base": ("base", "Find base parameters and print each as a formula."),
+        "explain": ("explain", "Say why a parameter is identified, regrouped or has no effect."),
         "formulas": ("formulas", "Print dynamics, regressors and relations as formulas."),
         "count": ("code", "Count the operations of dynamic functions."),
         "generate": ("code", "Write a function of a robot as source code."),
@@ -60,6 +61,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "demo": ("demo", "Do the whole job on a built-in robot."),
         "example": ("example", "Write a measured log and its robot file to try things on."),
         "run": ("study", "Run a study file: a whole job as TOML."),
+        "cache": ("cache", "Show or clear compiled functions that are kept."),
         "completion": ("study", "Print the completion script of a shell."),
     },
 }
@@ -173,3 +175,5 @@ def main(quiet: bool) -> None:
 
     Example: minidyn identify robot.urdf log.csv --output out
     """
+    # no verb draws with MuJoCo: else it looks for a library of windows whenever it is imported
+    os.environ.setdefault("MUJOCO_GL", "disabled")

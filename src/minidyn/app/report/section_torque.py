@@ -20,6 +20,7 @@ from minidyn.model.joint import torque_unit
 from minidyn.model.robot import Robot
 from minidyn.pages.charts import Axis, Plot, legend, nice_range, picture, runs_path
 from minidyn.pages.html import Section, figure, folded, table
+from minidyn.recording.prepare.spectra import power_spectrum
 from minidyn.text import number, percent, short, visible
 
 if TYPE_CHECKING:
@@ -161,10 +162,10 @@ def _packed(low: Array, high: Array | None = None) -> dict[str, Any]:
     step = (top - offset) / _STEPS or 1.0
 
     def whole(values: Array) -> list[int | None]:
-        return [
-            int(value) if np.isfinite(value) else None
-            for value in np.rint((values - offset) / step)
-        ]
+        steps = np.rint((values - offset) / step)
+        if np.isfinite(steps).all():
+            return list(steps.astype(int).tolist())
+        return [int(value) if np.isfinite(value) else None for value in steps]
 
     packed: dict[str, Any] = {
         "offset": float(f"{offset:.9g}"),
@@ -407,11 +408,8 @@ def _autocorrelation(residual: Array, rate: float, name: str) -> Html:
 
 def _spectrum(series: Array, rate: float, unit: str, name: str) -> Html:
     """Power over frequency of the measured torque and the residual (2, N)."""
-    from scipy.signal import welch
-
-    f, curves = (
-        found[..., 1:] for found in welch(series, fs=rate, nperseg=min(series.shape[1], 512))
-    )
+    f, power = power_spectrum(series.T, rate, min(series.shape[1], 512))
+    f, curves = f[1:], power[1:].T
     tops = max(float(curves.max()), 1e-12)
     positive = curves[curves > 0]
     floor = max(float(np.percentile(positive, 2)) if len(positive) else 1e-12, 1e-6 * tops)

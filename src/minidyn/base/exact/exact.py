@@ -161,7 +161,7 @@ def _rows(question: Question, exact: ExactRobot) -> Array:
     W = model.rows(robot, tree, c, kind, ExactShapes(exact, tree, c) if model.friction else None)
     if model.differences:
         W = field.reduced(W[:, 1:] - W[:, :1])
-    return W[:, :, list(question.moving)] if model.each_joint else W
+    return W[:, :, list(question.observed)] if model.each_joint else W
 
 
 RESIDUAL = 1e-9
@@ -269,7 +269,7 @@ def observed_rows(
     count = math.ceil((len(robot.layout) + 16) / (1 if many else question.rows_of_sample))
     count *= 2 if MODELS[question.model].differences else 1
     states = random_states(robot, units, count, (seed, 1), question.moving, stretch_of(robot))
-    W = unitless_rows(robot, question.model, states, units, question.moving)
+    W = unitless_rows(robot, question.model, states, units, question.observed)
     return units, W.reshape(-1, W.shape[-1])
 
 

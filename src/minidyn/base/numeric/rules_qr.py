@@ -55,6 +55,8 @@ def rules_qr_base(question: Question, seed: int = 0, scaling: Scaling = None) ->
     if robot.free_base and question.model == "gravity":
         ties = [*ties, "gravity behind a free base"]
     open_to_numerics = ties if question.joints is None else [*ties, "held joints"]
+    if question.measured is not None:
+        open_to_numerics = [*open_to_numerics, "torques that are not measured"]
     rows = _rule_rows(question, free=not ties)
     asked = list(question.asked)
     left, clear = leaders(

@@ -267,11 +267,11 @@ def unitless_rows(
     model: str,
     states: JointStates,
     units: Units,
-    moving: Sequence[int] | None = None,
+    observed: Sequence[int] | None = None,
     numbers: Numbers = REAL,
     lead: tuple[int, ...] = (),
 ) -> Array:
-    """Return rows of a model (..., e, moving joints or 1, p) in the robot's own units.
+    """Return rows of a model (..., e, observed joints or 1, p) in the robot's own units.
 
     Where only differences count, they are those between two states that follow each other.
     """
@@ -285,7 +285,7 @@ def unitless_rows(
     rows = model_rows(robot, model, states, numbers, lead) * (units.parameters / unit)
     if kind.differences:
         rows = rows[..., 0::2, :, :] - rows[..., 1::2, :, :]
-    return rows[..., list(moving), :] if kind.each_joint and moving is not None else rows
+    return rows[..., list(observed), :] if kind.each_joint and observed is not None else rows
 
 
 @dataclass(frozen=True)
@@ -300,9 +300,15 @@ class Observation:
 
 
 def observe(
-    robot: Robot, model: str, seed: int, moving: Sequence[int] | None = None
+    robot: Robot,
+    model: str,
+    seed: int,
+    moving: Sequence[int] | None = None,
+    observed: Sequence[int] | None = None,
 ) -> Observation:
     """Return the observation matrix of a model at enough random states.
+
+    Rows are those of joints that move, or that are observed, where these are named.
 
     Torque rows are stacked sample by sample; energy rows are differences between two states,
     because the height from which potential energy is counted is arbitrary and would add one
@@ -312,11 +318,11 @@ def observe(
     """
     units = units_of(robot)
     kind = MODELS[model]
+    rows = moving if observed is None else observed
     count = max(
         16,
         math.ceil(
-            (3 * len(robot.layout) // 2 + 16)
-            / kind.rows_of(robot.n if moving is None else len(moving))
+            (3 * len(robot.layout) // 2 + 16) / kind.rows_of(robot.n if rows is None else len(rows))
         ),
     )
     count *= 2 if kind.differences else 1
@@ -326,5 +332,5 @@ def observe(
     ):  # where the base stands is of no effect, but its height would blur energy differences
         robot = replace(robot, base=tuple(step for step in robot.base if step.is_turn))
     return Observation(
-        unitless_rows(robot, model, states, units, moving).reshape(-1, len(robot.layout)), units
+        unitless_rows(robot, model, states, units, rows).reshape(-1, len(robot.layout)), units
     )

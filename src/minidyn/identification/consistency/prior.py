@@ -22,6 +22,7 @@ from minidyn.base.numeric.samples import random_states, units_of
 from minidyn.dynamics.functions import gravity_of_links, inertias_of_links
 from minidyn.errors import MinidynError, ShapeError
 from minidyn.formats.load import as_robot
+from minidyn.identification.estimators.non_negative import non_negative, scaled
 from minidyn.model.drives import INERTIAS, NON_NEGATIVE, ROTOR, TERMS
 from minidyn.model.parameters import from_pseudo_inertia, realizability, to_pseudo_inertia
 from minidyn.model.robot import Robot
@@ -406,8 +407,6 @@ def _mass_in_data(
     As far as links are not seen in the data (by share of mass, of those that motion can show), the
     guess replaces it, in logarithms: one finger that moves does not show the mass of an arm.
     """
-    from scipy.optimize import lsq_linear  # heavy, and only needed without any prior mass
-
     drives = [column for columns in robot.layout.drives for column in columns]
     bodies = np.zeros((len(robot.layout), len(shapes)))
     for index, part in enumerate(robot.layout.links):
@@ -419,18 +418,12 @@ def _mass_in_data(
     use = sizes > 0
     if not use[0] or not np.any(z):
         return guess
-    lower = np.array(
-        [0.0] + [0.0 if column.symbol in NON_NEGATIVE else -np.inf for column in drives]
-    )[use]
-    fit = lsq_linear(
-        columns[:, use] / sizes[use],
-        z / np.linalg.norm(z),
-        (lower, np.inf),
-        method="bvls",
-        tol=1e-12,
-    )
-    found = float(fit.x[0] / sizes[0] * np.linalg.norm(z))
-    if not (np.isfinite(found) and fit.x[0] > 1e-6):
+    bounded = np.array([True] + [column.symbol in NON_NEGATIVE for column in drives])[use]
+    rows = np.column_stack([columns[:, use] / sizes[use], z / np.linalg.norm(z)])
+    A, b, scale = scaled((rows.T @ rows)[None])
+    mass = float((non_negative(A, b, bounded) / scale)[0, 0])
+    found = mass / sizes[0] * float(np.linalg.norm(z))
+    if not (np.isfinite(found) and mass > 1e-6):
         return guess
     seen = np.linalg.norm(_beside(links, R @ of_drives), axis=0) * found > _SEEN
     could = base.matrix @ bodies

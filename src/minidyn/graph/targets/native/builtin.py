@@ -50,7 +50,7 @@ from minidyn.graph.targets.native.host import (
     all_of,
     compile_text,
     joined,
-    library_address,
+    outside,
     word,
 )
 
@@ -200,16 +200,16 @@ def _array_new() -> int:
 @cache
 def _dispatcher() -> Code:
     """Compile the builtins' common code, once per process."""
-    known = {
+    given = {
         "ndarray": id(np.ndarray),
         "float64": id(np.dtype(np.float64)),
         "None": id(None),
         "out": id(_OUT),
     }
-    known |= {"PyArray_New": _array_new(), "memcmp": library_address("memcmp")}
+    given["PyArray_New"] = _array_new()
     for name in _FUNCTIONS:
-        known[name] = int(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0)
-    return compile_text(_dispatch_text(_tuple_items(), known), ("dispatch",))
+        given[name] = int(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0)
+    return compile_text(_dispatch_text(_tuple_items()), ("dispatch",), given=given)
 
 
 def _field(name: str, base: str, offset: int, kind: str = "i64") -> str:
@@ -235,25 +235,26 @@ def _when(yes: str, no: str, *conditions: str) -> str:
     return joined([*all_of(name, *conditions), f"  br i1 %{name}, label %{yes}, label %{no}"])
 
 
-def _dispatch_text(items: int, known: dict[str, int]) -> str:
+def _dispatch_text(items: int) -> str:
     """Return the module with `@dispatch`.
 
-    `items` is the offset of the first item in a tuple object. `known` has the addresses of the
-    objects `ndarray`, `float64`, `None` and `out` (the interned name), and of the functions of the
+    `items` is the offset of the first item in a tuple object. From outside come the objects
+    `ndarray`, `float64`, `None` and `out` (the interned name), and the functions of the
     interpreter, of NumPy and of the C library that are called.
     """
-    call = {name: f"inttoptr (i64 {address} to ptr)" for name, address in known.items()}
     return f"""
 define internal ptr @data(ptr %a, i64 %rank, i32 %need) noinline #0 {{
 {_field("type", "a", 8)}
-{_when("fields", "no", f"eq i64 %type, {known['ndarray']}")}
+{outside("ndarray", "i64")}
+{_when("fields", "no", "eq i64 %type, %ndarray.at")}
 fields:
 {_field("nd", "a", _ND, "i32")}
 {_field("descr", "a", _DESCR)}
 {_field("flags", "a", _FLAGS, "i32")}
   %has = and i32 %flags, %need
   %rank32 = trunc i64 %rank to i32
-{_when("yes", "no", "eq i32 %nd, %rank32", f"eq i64 %descr, {known['float64']}", "eq i32 %has, %need")}
+{outside("float64", "i64")}
+{_when("yes", "no", "eq i32 %nd, %rank32", "eq i64 %descr, %float64.at", "eq i32 %has, %need")}
 yes:
 {_field("data", "a", _DATA, "ptr")}
   ret ptr %data
@@ -283,10 +284,12 @@ keywords:  ; none, or out= alone
 named:
 {_field("named.count", "names", 16)}
 {_field("name", "names", items)}
-{_when("take", "pass", "eq i64 %named.count, 1", f"eq i64 %name, {known['out']}")}
+{outside("out", "i64")}
+{_when("take", "pass", "eq i64 %named.count, 1", "eq i64 %name, %out.at")}
 take:
 {word("given", "args", "%nargs", "ptr")}
-  %is.none = icmp eq ptr %given, {call["None"]}
+{outside("None")}
+  %is.none = icmp eq ptr %given, %None.at
   %given.out = select i1 %is.none, ptr null, ptr %given
 {_when("pass", "mode", "ne i64 %results, 1", "ne ptr %given.out, null")}
 mode:  ; the first argument that varies with the sample says whether this is a batch
@@ -361,7 +364,8 @@ given.check:
 given.shape:
 {_field("given.dims", "out", _DIMS, "ptr")}
   %given.dims.bytes = shl i64 %rank.out, 3
-  %unequal = call i32 {call["memcmp"]}(ptr %given.dims, ptr %shape, i64 %given.dims.bytes)
+{outside("memcmp")}
+  %unequal = call i32 %memcmp.at(ptr %given.dims, ptr %shape, i64 %given.dims.bytes)
 {_when("apart", "pass", "eq i32 %unequal, 0")}
 apart:  ; out= must not touch the inputs
   %given.bytes = mul i64 %row, %n
@@ -377,10 +381,13 @@ apart.body:
   %i.next = add i64 %i, 1
 {_when("pass", "apart.head", "ult ptr %i.begin, %given.end", "ult ptr %given.data, %i.end")}
 accept:
-  call void {call["Py_IncRef"]}(ptr %out)
+{outside("Py_IncRef")}
+  call void %Py_IncRef.at(ptr %out)
   br label %made
 allocate:
-  %new = call ptr {call["PyArray_New"]}(ptr {call["ndarray"]}, i32 %rank.32, ptr %shape, i32 {_NPY_DOUBLE}, \
+{outside("PyArray_New")}
+{outside("ndarray", to="class")}
+  %new = call ptr %PyArray_New.at(ptr %class, i32 %rank.32, ptr %shape, i32 {_NPY_DOUBLE}, \
 ptr null, ptr null, i32 0, i32 0, ptr null)
 {_when("undo", "made", "eq ptr %new, null")}
 made:
@@ -408,15 +415,18 @@ locked:
   %status1 = call i32 %code(ptr %table, i64 0, i64 %n, i64 %n)
   br label %after.rows
 unlocked:
-  %state = call ptr {call["PyEval_SaveThread"]}()
+{outside("PyEval_SaveThread")}
+  %state = call ptr %PyEval_SaveThread.at()
   %status2 = call i32 %code(ptr %table, i64 0, i64 %n, i64 %n)
-  call void {call["PyEval_RestoreThread"]}(ptr %state)
+{outside("PyEval_RestoreThread")}
+  call void %PyEval_RestoreThread.at(ptr %state)
   br label %after.rows
 after.rows:
   %status = phi i32 [ %status1, %locked ], [ %status2, %unlocked ]
 {_when("answer", "memory", "eq i32 %status, 0")}
 memory:
-  %nothing = call ptr {call["PyErr_NoMemory"]}()
+{outside("PyErr_NoMemory")}
+  %nothing = call ptr %PyErr_NoMemory.at()
   br label %undo
 answer:  ; one array, or a tuple of them
 {_when("return", "pack", "eq i64 %results, 1")}
@@ -424,12 +434,14 @@ return:
   %only = load ptr, ptr %arrays, align 8
   ret ptr %only
 pack:
-  %tuple = call ptr {call["PyTuple_New"]}(i64 %results)
+{outside("PyTuple_New")}
+  %tuple = call ptr %PyTuple_New.at(i64 %results)
 {_when("undo", "fill", "eq ptr %tuple, null")}
 fill:
   %m = phi i64 [ 0, %pack ], [ %m.next, %fill ]
 {word("item", "arrays", "%m", "ptr")}
-  %set = call i32 {call["PyTuple_SetItem"]}(ptr %tuple, i64 %m, ptr %item)
+{outside("PyTuple_SetItem")}
+  %set = call i32 %PyTuple_SetItem.at(ptr %tuple, i64 %m, ptr %item)
   %m.next = add i64 %m, 1
 {_when("finish", "fill", "eq i64 %m.next, %results")}
 finish:
@@ -440,12 +452,14 @@ undo:  ; an error: give back the arrays made so far
 release:
   %left.next = sub i64 %left, 1
 {word("dead", "arrays", "%left.next", "ptr")}
-  call void {call["Py_DecRef"]}(ptr %dead)
+{outside("Py_DecRef")}
+  call void %Py_DecRef.at(ptr %dead)
   br label %undo
 fail:
   ret ptr null
 pass:  ; anything else, mistakes included
-  %passed = call ptr {call["PyObject_Vectorcall"]}(ptr %general, ptr %args, i64 %nargs, ptr %names)
+{outside("PyObject_Vectorcall")}
+  %passed = call ptr %PyObject_Vectorcall.at(ptr %general, ptr %args, i64 %nargs, ptr %names)
   ret ptr %passed
 }}
 {FOOTER}"""  # noqa: E501

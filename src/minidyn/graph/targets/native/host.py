@@ -17,15 +17,18 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import struct
 import threading
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from functools import cache
 from typing import Any
 
 from minidyn.arrays import Array
 from minidyn.errors import Unsupported
+from minidyn.graph.targets.native import disk
 from minidyn.notices import Notice, info
 
 NO_COMPILER = info(
@@ -113,6 +116,55 @@ def library_address(name: str) -> int:
     raise Unsupported(f"the C library's function {name!r} was not found in this process")
 
 
+_LIBRARY = {
+    "sin": "double @sin(double)",
+    "cos": "double @cos(double)",
+    "atan2": "double @atan2(double, double)",
+    "malloc": "ptr @malloc(i64)",
+    "free": "void @free(ptr)",
+    "memcpy": "ptr @memcpy(ptr, ptr, i64)",
+    "memcmp": "i32 @memcmp(ptr, ptr, i64)",
+}
+"""Functions of the C library that generated code calls, with their types."""
+
+
+def outside(name: str, kind: str = "ptr", to: str = "") -> str:
+    """Return the load of the address of something outside the module into `%NAME.at`, or `%to`.
+
+    What `name` may be: a function of the C library, or an object that the caller of `compile_text`
+    gives the address of. The text names it and holds no address, which would be another one in
+    each process; the loader fills the word that is read here.
+    """
+    return f"  %{to or name + '.at'} = load {kind}, ptr @at.{name}, align 8"
+
+
+def linked(text: str) -> str:
+    """Return a module's text complete with what it uses of the outside, by name.
+
+    An address is a word of data: it may lie anywhere, while a direct call reaches 2 GB (128 MB on
+    ARM).
+    """
+    for name in sorted(set(re.findall(r"@at\.(\w+)", text))):
+        if name in _LIBRARY:
+            text += f"@at.{name} = internal global ptr @{name}\ndeclare {_LIBRARY[name]}\n"
+        else:
+            text += f"@at.{name} = internal global ptr @{_symbol(name)}\n"
+            text += f"@{_symbol(name)} = external global i8\n"
+    return text
+
+
+def _symbol(name: str) -> str:
+    return name if name in _LIBRARY else f"minidyn.{name}"
+
+
+@cache
+def _announce(name: str, address: int) -> None:
+    """Tell the loader where something outside is."""
+    import llvmlite.binding as llvm
+
+    llvm.add_symbol(_symbol(name), address)
+
+
 @dataclass(frozen=True)
 class Code:
     """Machine code in memory: addresses by name, valid as long as this object lives."""
@@ -135,25 +187,61 @@ def _target() -> Any:
     return llvm.Target.from_triple(host().triple + suffix)
 
 
-def compile_text(text: str, names: tuple[str, ...]) -> Code:
-    """Compile LLVM IR text and return the addresses of the functions `names`.
+COUNTS: Counter[str] = Counter()
+"""How often in this process machine code was "compiled", and how often "loaded" from disk."""
+
+
+def compile_text(
+    text: str | Callable[[], str],
+    names: tuple[str, ...],
+    *,
+    key: str | None = None,
+    given: Mapping[str, int] | None = None,
+) -> Code:
+    """Return the addresses of the functions `names` of LLVM IR text, compiled now or earlier.
+
+    Machine code is kept on disk between processes (see :mod:`minidyn.graph.targets.native.disk`)
+    under a hash of all that decides it: the text, this package's code, LLVM's version and the
+    processor. `key` says in few words what the text is; then the text is a function that is called
+    only where the code is not on disk. `given` are addresses of objects that it reads by
+    `outside`.
 
     No IR pass is run: the recorder has already folded and shared everything, and the rest of the
     text is written the way it should come out. The small code model reaches constants relative to
     the instruction pointer (the default for run-time code loads a 64-bit address for each);
     llvmlite's own memory manager keeps the sections close enough.
     """
+    import llvmlite
     import llvmlite.binding as llvm
 
+    parts = (llvmlite.__version__, llvm.llvm_version_info, *astuple(host()))
+    kind, value = ("text", str(text)) if key is None else ("key", key)
+    file = disk.name_of(*map(str, parts), kind, value)
     with _LOCK:
-        here = host()
-        module = llvm.parse_assembly(text)
-        machine = _target().create_target_machine(
-            cpu=here.cpu, features=here.features, opt=1, reloc="pic", codemodel="small", jit=True
-        )
-        engine = llvm.create_mcjit_compiler(module, machine, use_lmm=True)
+        for name in _LIBRARY:
+            _announce(name, library_address(name))
+        for name, address in (given or {}).items():
+            _announce(name, address)
+        stored = disk.read(file)
+        if stored is None:
+            whole = linked(text if isinstance(text, str) else text())
+            stored = bytes(_machine().emit_object(llvm.parse_assembly(whole)))
+            COUNTS["compiled"] += 1
+            disk.write(file, stored)
+        else:
+            COUNTS["loaded"] += 1
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine(), use_lmm=True)
+        engine.add_object_file(llvm.ObjectFileRef.from_data(stored))
         engine.finalize_object()
         return Code({name: int(engine.get_function_address(name)) for name in names}, engine)
+
+
+def _machine() -> Any:
+    """Return LLVM's description of this machine; each engine takes one for itself."""
+    here = host()
+    return _target().create_target_machine(
+        cpu=here.cpu, features=here.features, opt=1, reloc="pic", codemodel="small", jit=True
+    )
 
 
 FLAGS = "contract nsz"
@@ -440,6 +528,7 @@ def _by_lanes(lines: list[str], name: str, operands: tuple[str, ...], width: int
     Return the name of the vector of results.
     """
     real, value = vector(width), "undef"
+    lines.append(outside(name))
     for lane in range(width):
         given = [
             f"%{operand}" if width == 1 else f"%{name}.{operand}{lane}" for operand in operands
@@ -449,7 +538,7 @@ def _by_lanes(lines: list[str], name: str, operands: tuple[str, ...], width: int
                 f"  {one} = extractelement {real} %{x}, i32 {lane}"
                 for one, x in zip(given, operands)
             ]
-        call = f"call double inttoptr (i64 {library_address(name)} to ptr)"
+        call = f"call double %{name}.at"
         lines.append(f"  %{name}.v{lane} = {call}({', '.join(f'double {one}' for one in given)})")
         if width == 1:
             return f"%{name}.v0"

@@ -319,12 +319,14 @@ class NativeFunction:
 
         Entry "rows" (see :mod:`minidyn.graph.targets.native.rows`).
         """
-        return compile_text(self.llvm_ir, ("rows",))
+        key = f"rows {self.width} {self.function.digest}"
+        return compile_text(lambda: self.llvm_ir, ("rows",), key=key)
 
     @cached_property
     def single_code(self) -> Code:
         """The scalar code in memory: entry "single"."""
-        return compile_text(single_text(self._plan), ("single",))
+        key = f"single {self.function.digest}"
+        return compile_text(lambda: single_text(self._plan), ("single",), key=key)
 
     @cached_property
     def splits_from(self) -> int:

@@ -84,7 +84,8 @@ class Reduction:
     @cached_property
     def code(self) -> ir.Code:
         """The machine code: entry "reduce"."""
-        return ir.compile_text(self.llvm_ir, ("reduce",))
+        key = f"reduce {self.width} {self.function.digest}"
+        return ir.compile_text(lambda: self.llvm_ir, ("reduce",), key=key)
 
     def grams(
         self, arrays: Sequence[Array], factors: Sequence[Array | None], which: Sequence[int]

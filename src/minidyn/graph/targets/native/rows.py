@@ -26,9 +26,9 @@ from minidyn.graph.targets.native.host import (
     all_of,
     double,
     joined,
-    library_address,
     loads,
     loop_end,
+    outside,
     shuffle,
     vector,
 )
@@ -201,15 +201,15 @@ def _stream_text(width: int) -> str:
     Only whole aligned vectors can go that way.
     """
     real, line = vector(width), 8 * width
-    copy = f"inttoptr (i64 {library_address('memcpy')} to ptr)"
     return f"""
 define internal void @stream(ptr %dst, ptr %src, i64 %count) noinline #0 {{
 entry:
+{outside("memcpy")}
   %number = ptrtoint ptr %dst to i64
   %minus = sub i64 0, %number
   %gap.bytes = and i64 %minus, {line - 1}
   %gap = lshr i64 %gap.bytes, 3
-  %first = call ptr {copy}(ptr %dst, ptr %src, i64 %gap.bytes)
+  %first = call ptr %memcpy.at(ptr %dst, ptr %src, i64 %gap.bytes)
   br label %lines
 lines:
   %j = phi i64 [ %gap, %entry ], [ %j.next, %lines.do ]
@@ -225,7 +225,7 @@ lines.do:
 last:
   %left = sub i64 %count, %j
   %left.bytes = shl i64 %left, 3
-  %rest = call ptr {copy}(ptr %d, ptr %s, i64 %left.bytes)
+  %rest = call ptr %memcpy.at(ptr %d, ptr %s, i64 %left.bytes)
   ret void
 }}
 """
@@ -349,11 +349,7 @@ def rows_text(plan: Plan, width: int) -> str:
     bases = ", ".join(f"ptr %{name}" for name in [*raw, *outs, "u"])
     large = [(name, size) for name, size in zip(outs, plan.block_sizes[1]) if size >= _STREAM_SIZE]
     streaming = [line for name, size in large for line in _streaming_lines(name, size)]
-    free = (
-        f"  call void inttoptr (i64 {library_address('free')} to ptr)(ptr %raw)"
-        if total > _ON_STACK
-        else ""
-    )
+    free = f"{outside('free')}\n  call void %free.at(ptr %raw)" if total > _ON_STACK else ""
     return f"""
 define i32 @rows(ptr %d, i64 %begin, i64 %end, i64 %total) #0 {{
 {joined(_scratch_lines(total))}
@@ -423,10 +419,8 @@ def _scratch_lines(total: int) -> list[str]:
     if total <= _ON_STACK:
         return [f"  %scratch = alloca double, i64 {total}, align 64", "  br label %entry", "entry:"]
     return [
-        (
-            f"  %raw = call ptr inttoptr (i64 {library_address('malloc')} to ptr)(i64 "
-            f"{8 * total + 64})"
-        ),
+        outside("malloc"),
+        f"  %raw = call ptr %malloc.at(i64 {8 * total + 64})",
         "  %none = icmp eq ptr %raw, null",
         "  br i1 %none, label %fail, label %entry",
         "fail:",
