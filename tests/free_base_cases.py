@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+import minidyn as md
 from minidyn.model.assemble import LooseJoint, LooseLink, assemble
 from minidyn.model.geometry import Step
 from minidyn.model.parameters import from_body
@@ -126,3 +127,19 @@ def quadruped(seed: int = 0) -> Robot:
             )
             parent = name
     return assemble("quadruped", links, joints).with_free_base()
+
+
+def smooth_motion(robot: Robot, seed: int, samples: int = 800) -> md.Recording:
+    """Return a smooth motion of base and joints, with true torques."""
+    rng, dt = np.random.default_rng(seed), 0.01
+    t = dt * np.arange(samples)
+    rates = 2 * np.pi * rng.uniform(0.2, 0.8, size=(robot.n, 3))
+    sizes, phases = rng.normal(size=(robot.n, 3)), rng.uniform(0, 2 * np.pi, size=(robot.n, 3))
+    angle = rates * t[:, None, None] + phases
+    dq, ddq = (sizes * np.sin(angle)).sum(-1), (sizes * rates * np.cos(angle)).sum(-1)
+    q = np.zeros((samples, robot.nq))
+    q[0, 6] = 1.0
+    for k in range(samples - 1):
+        q[k + 1] = md.integrate(robot, q[k], dt * (dq[k] + dq[k + 1]) / 2)
+    tau = md.inverse_dynamics(robot, q, dq, ddq)
+    return md.Recording(t, q, tau, dq, ddq, robot.joint_names)

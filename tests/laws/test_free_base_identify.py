@@ -10,28 +10,12 @@ from numpy.typing import NDArray
 
 import minidyn as md
 from conftest import count
-from free_base_cases import walker
+from free_base_cases import smooth_motion, walker
 from minidyn.identification.estimate import load_estimate
 from minidyn.model.robot import Robot
 
 Array = NDArray[np.float64]
 NOISE = 0.2  # N and N m
-
-
-def moved(robot: Robot, seed: int, samples: int = 800) -> md.Recording:
-    """Return a smooth motion of base and joints, with true torques."""
-    rng, dt = np.random.default_rng(seed), 0.01
-    t = dt * np.arange(samples)
-    rates = 2 * np.pi * rng.uniform(0.2, 0.8, size=(robot.n, 3))
-    sizes, phases = rng.normal(size=(robot.n, 3)), rng.uniform(0, 2 * np.pi, size=(robot.n, 3))
-    angle = rates * t[:, None, None] + phases
-    dq, ddq = (sizes * np.sin(angle)).sum(-1), (sizes * rates * np.cos(angle)).sum(-1)
-    q = np.zeros((samples, robot.nq))
-    q[0, 6] = 1.0
-    for k in range(samples - 1):
-        q[k + 1] = md.integrate(robot, q[k], dt * (dq[k] + dq[k + 1]) / 2)
-    tau = md.inverse_dynamics(robot, q, dq, ddq)
-    return md.Recording(t, q, tau, dq, ddq, robot.joint_names)
 
 
 def noisy(log: md.Recording, seed: int, base_alone: bool) -> md.Recording:
@@ -53,7 +37,7 @@ def test_deviations_are_true_and_base_rows_show_all_links(base_alone: bool) -> N
     inside, total = 0, 0
     for seed in range(count(3, 40)):
         robot = walker(seed, drives=False)
-        log = noisy(moved(robot, seed), seed, base_alone)
+        log = noisy(smooth_motion(robot, seed), seed, base_alone)
         est = md.identify(robot, log, "wls", friction=(), rotor_inertia=False, consistent=False)
         base = est.base
         assert base.rank == md.base_parameters(robot).rank  # nothing is open
@@ -71,16 +55,24 @@ def test_a_consistent_model_predicts_another_motion(base_alone: bool, tmp_path: 
     robot = walker(12, drives=False)
     rough = robot.with_parameters(1.2 * robot.parameters)
     est = md.identify(
-        rough, noisy(moved(robot, 1), 1, base_alone), friction=(), rotor_inertia=False
+        rough, noisy(smooth_motion(robot, 1), 1, base_alone), friction=(), rotor_inertia=False
     )
-    test = moved(robot, 2)
+    test = smooth_motion(robot, 2)
     assert test.tau is not None
     assert est.certificate.consistent
     assert masses(est.robot) == pytest.approx(masses(robot), rel=0.01)
     error = est.predict(test) - test.tau
     assert np.linalg.norm(error) < 0.01 * np.linalg.norm(test.tau)  # all rows, measured or not
+    assert test.tau is not None
+    measured = noisy(test, 5, base_alone)
+    assert measured.tau is not None
+    ratio = ((measured.tau - est.predict(test)) / est.predict_std(measured))[:, :6]
+    assert np.std(ratio) == pytest.approx(1.0, abs=0.05)
+    assert np.isinf(est.predict_std(measured)[:, 6:]).all() == base_alone
     est.save(tmp_path / "model.json")
-    assert np.array_equal(load_estimate(tmp_path / "model.json").beta, est.beta)
+    saved = load_estimate(tmp_path / "model.json")
+    assert np.array_equal(saved.beta, est.beta)
+    assert np.array_equal(saved.predict_std(measured), est.predict_std(measured))
     md.save(est.robot, tmp_path / "model.urdf")
     again = md.load(tmp_path / "model.urdf")
     assert again.parameters == pytest.approx(est.parameters, rel=1e-12, abs=1e-15)
@@ -97,7 +89,7 @@ def test_torques_of_joints_show_drives_as_well() -> None:
     values = robot.parameters.copy()
     values[np.isnan(values)] = 0.3
     robot = robot.with_parameters(values)
-    log = noisy(moved(robot, 3), 3, False)
+    log = noisy(smooth_motion(robot, 3), 3, False)
     est = md.identify(robot, log, "wls", friction=["viscous"], prior=False)
     places = [column.index for columns in robot.layout.drives for column in columns]
     assert est.parameters[places] == pytest.approx(0.3, abs=0.05)
@@ -107,7 +99,7 @@ def test_torques_of_joints_show_drives_as_well() -> None:
 
 def test_logs_that_cannot_be_used_say_why() -> None:
     robot = walker(4, drives=False)
-    log = moved(robot, 1, 200)
+    log = smooth_motion(robot, 1, 200)
     arrays = {"q": log.q, "tau": log.tau, "dq": log.dq, "ddq": log.ddq}
 
     def identify(names: tuple[str, ...] | None = None, **changes: Array | None) -> None:

@@ -23,6 +23,7 @@ from minidyn.identification.diagnose.meaningless import has_enough
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.method import Options
 from minidyn.identification.estimators.methods import METHODS
+from minidyn.identification.estimators.torque_scatter import SCATTER, torque_scatter
 from minidyn.identification.inputs import lifted
 from minidyn.identification.rows.base_rows import fitted_base, observing
 from minidyn.identification.select import starting_model
@@ -100,13 +101,16 @@ def identify_free_base(
         beta, parameters = physical.fit.beta, physical.fit.phi
         covariance = np.asarray(physical.fit.covariance)
         own = np.asarray(physical.fit.own_covariance)
-    whole = model.with_measured_torques(None).with_parameters(parameters)
+    whole = replace(model.with_measured_torques(None).with_parameters(parameters), notices=())
+    noise = solution.sigma
+    scatter = torque_scatter(log, whole, whole, noise, len(beta))[SCATTER]
+    record[SCATTER] = {kind: np.where(measured, std, np.inf) for kind, std in scatter.items()}
     return Estimate(
-        robot=replace(whole, notices=()),
+        robot=whole,
         base=observing(start, None),
         beta=beta,
         covariance=covariance,
-        sigma=np.where(measured, solution.sigma, np.inf),
+        sigma=np.where(measured, noise, np.inf),
         method=method.name,
         consistent=settings.consistent,
         condition=solution.condition,
