@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -502,6 +503,31 @@ def test_a_crash_of_the_work_is_a_message(tmp_path: Path) -> None:
         assert process.returncode is not None
 
     asyncio.run(story())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_the_program_warns_refuses_a_second_one_and_ends_quietly(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "minidyn", "studio", "--folder", str(tmp_path), "--no-browser"]
+    everywhere = [*command, "--host", "0.0.0.0", "--json"]  # noqa: S104 - what is tested
+    first = subprocess.Popen(everywhere, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert first.stdout is not None
+    said = json.loads("".join(iter(first.stdout.readline, "}\n")) + "}")
+    assert said["address"].startswith("http://127.0.0.1:")
+    second = subprocess.run(command, capture_output=True, text=True)
+    assert second.returncode == 2
+    assert "another process" in second.stderr
+    first.send_signal(signal.SIGINT)
+    _, errors = first.communicate(timeout=60)
+    assert first.returncode == 0
+    assert errors.startswith("warning: 0.0.0.0 is reached from other machines")
+    assert errors.count("\n") == 1, errors
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        third = subprocess.run([*command, "--port", port], capture_output=True, text=True)
+    assert third.returncode == 2
+    assert "choose another port" in third.stderr
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")

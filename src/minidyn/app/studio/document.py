@@ -15,6 +15,7 @@ from minidyn.app.study.start import write_starter
 from minidyn.errors import DescriptionError, MinidynError, UnknownName
 from minidyn.files import read_bytes, trial_file, write_atomically
 from minidyn.formats.load import load, robots
+from minidyn.formats.toml.table import parse_toml
 from minidyn.formats.toml.write import toml_value
 from minidyn.identification.settings import descriptions
 from minidyn.recording.prepare.preparation import Preparation
@@ -36,8 +37,8 @@ def read_tables(path: Path) -> Tables:
     if not path.exists():
         return {}
     try:
-        return tomllib.loads(read_bytes(path).decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return parse_toml(read_bytes(path).decode("utf-8"), str(path))
+    except UnicodeDecodeError as error:
         raise DescriptionError(f"{path}: not a TOML file ({error})") from None
 
 

@@ -80,8 +80,12 @@ export const robot = (app) => {
       if (!data) return null;
       const set = (value) => app.try(() => act("robot_option", { name: "gravity", value }));
       const inputs = data.gravity.map((value, k) => h("input", { type: "number", step: "any", value, disabled: !session.writes, id: `gravity-${k}`, "aria-label": `Gravity along ${"xyz"[k]}, m/s²`, onchange: () => set(inputs.map((one) => Number(one.value))) }));
+      const pull = Math.hypot(...data.gravity) || 9.81, degrees = 180 / Math.PI;
+      const tilt = h("input", { type: "range", min: 0, max: 180, step: 1, value: degrees * Math.acos(-data.gravity[2] / pull), disabled: !session.writes, id: "gravity-tilt", "aria-label": "Angle between gravity and −z, degrees", onchange: () => turned() });
+      const aside = h("input", { type: "range", min: -180, max: 180, step: 1, value: degrees * Math.atan2(data.gravity[1], data.gravity[0]), disabled: !session.writes, id: "gravity-aside", "aria-label": "Direction of gravity about z, degrees", onchange: () => turned() });
+      const turned = () => { const [a, b] = [tilt.value / degrees, aside.value / degrees]; set([Math.sin(a) * Math.cos(b), Math.sin(a) * Math.sin(b), -Math.cos(a)].map((value) => Number((pull * value).toFixed(6)))); };
       return [h("h2", {}, "Mounting"), h("p", { className: "quiet" }, "Gravity in the frame of the robot's file, m/s². The arrow in the picture points down."), h("div", { className: "row" }, inputs),
-        h("div", { className: "row" }, MOUNTS.map(([words, value]) => h("button", { type: "button", disabled: !session.writes, onclick: () => set(value) }, words)), h("button", { type: "button", disabled: !session.writes, onclick: () => set(null) }, "as in the file"))];
+        h("div", { className: "row" }, MOUNTS.map(([words, value]) => h("button", { type: "button", disabled: !session.writes, onclick: () => set(value) }, words)), h("button", { type: "button", disabled: !session.writes, onclick: () => set(null) }, "as in the file")), h("div", { className: "row" }, h("label", { className: "row" }, "tilt", tilt), h("label", { className: "row" }, "about z", aside))];
     });
   };
 
