@@ -78,7 +78,13 @@ def customised() -> list[str]:
 
 def every_function() -> list[str]:
     """All functions of all geometries."""
-    whats = ("inertia_matrix", "inverse_dynamics", "gravity_torque", "velocity_torque")
+    whats = (
+        "inertia_matrix",
+        "inverse_dynamics",
+        "gravity_torque",
+        "velocity_torque",
+        "forward_dynamics",
+    )
     rows = [
         [name, *(text(operation_count(robot, what)) for what in whats)]
         for name, robot in geometries().items()

@@ -97,7 +97,7 @@ from minidyn.base.minimal_functions import coriolis_matrix as coriolis_matrix
 from minidyn.base.minimal_functions import inertia_matrix as inertia_matrix
 from minidyn.base.minimal_functions import compile as compile
 from minidyn.dynamics.drives import drive_states as drive_states
-from minidyn.dynamics.functions import forward_dynamics as forward_dynamics
+from minidyn.base.minimal_functions import forward_dynamics as forward_dynamics
 from minidyn.dynamics.functions import inverse_dynamics_derivatives as inverse_dynamics_derivatives
 from minidyn.dynamics.functions import forward_dynamics_derivatives as forward_dynamics_derivatives
 from minidyn.dynamics.functions import linearize as linearize
@@ -112,6 +112,8 @@ from minidyn.dynamics.functions import energy as energy
 from minidyn.dynamics.functions import energy_regressor as energy_regressor
 from minidyn.dynamics.functions import forward_kinematics as forward_kinematics
 from minidyn.dynamics.functions import jacobian as jacobian
+from minidyn.dynamics.functions import centroidal_momentum_matrix as centroidal_momentum_matrix
+from minidyn.dynamics.group import integrate as integrate
 from minidyn.dynamics.kernel import Kernel as Kernel
 
 # modules

@@ -255,6 +255,11 @@ def carried(change: Array, covariance: Array) -> Array:
     return made
 
 
+def rms(values: ArrayLike, axis: int = 0) -> Any:
+    """Return root mean squares along an axis."""
+    return np.sqrt(np.mean(np.square(values), axis=axis))
+
+
 def symmetric(matrix: ArrayLike) -> Array:
     """Return the symmetric part of a matrix (b, b): bit by bit the same one if it is symmetric."""
     values = np.asarray(matrix, dtype=float)

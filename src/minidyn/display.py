@@ -238,6 +238,13 @@ def outside_legend(axis: Axes) -> None:
         axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=8)
 
 
+def legend_above(axis: Axes, columns: int = 2) -> None:
+    """Put the legend above a panel, at its right end."""
+    axis.legend(
+        loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=columns, fontsize=8
+    )
+
+
 def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure whole or not at all; the ending (.png, .svg, .pdf) chooses the format."""
     buffer = io.BytesIO()

@@ -10,6 +10,7 @@ are typeset, for pages; `plain_number` and `plain_percent` are for terminals and
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections.abc import Iterable
 
@@ -20,6 +21,9 @@ Control, direction marks, halves of pairs, line separators.
 """
 
 LONGEST_COMMENT = 200
+LONGEST_STEM = 80
+
+_RESERVED = re.compile(r"con|prn|aux|nul|com\d|lpt\d", re.IGNORECASE)  # devices of Windows
 
 _SUPER = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -85,6 +89,15 @@ def new_name(wanted: str, taken: set[str]) -> str:
         wanted += "_"
     taken.add(wanted)
     return wanted
+
+
+def file_stem(name: str, default: str) -> str:
+    """Return a name as the first part of a file's name: ASCII letters, digits, _ and - alone.
+
+    `default` where nothing is left, and where an operating system keeps the name for itself.
+    """
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_-")[:LONGEST_STEM]
+    return default if not stem or _RESERVED.fullmatch(stem) else stem
 
 
 def safe_comment(text: object) -> str:

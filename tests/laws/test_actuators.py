@@ -21,6 +21,7 @@ from conftest import count
 from minidyn.app.cli.main import main
 from minidyn.errors import UnknownName
 from minidyn.formats.mjcf.write import knows_delays
+from minidyn.identification.export import file_name
 from minidyn.identification.servo_loop import ServoLoop
 from minidyn.recording.recording import COMMAND
 
@@ -161,14 +162,14 @@ def test_known_gains_and_delay_are_kept_and_the_robot_gets_its_drives(
     assert [joint["kp"] for joint in joints] == [KP, KP]
     assert not any(joint["std"]["kp"] for joint in joints)
     assert {Path(file).name for file in told["files"]} >= {
-        "robot.toml",
-        "robot.xml",
+        file_name("toml", servo().name),
+        file_name("mujoco", servo().name),
         "isaac_lab.py",
     }
     missing = {note["data"]["target"]: set(note["data"]["missing"]) for note in told["notices"]}
     missing.pop("mujoco", None)  # an old one has no delays
     assert missing == {"toml": {"gains", "delay"}, "isaac": {"offset"}}
-    made = md.load(folder / "robot.toml")
+    made = md.load(folder / file_name("toml", servo().name))
     assert made.drive_terms(0).keys() == servo().drive_terms(0).keys()
     np.testing.assert_allclose(made.parameters, servo().parameters, atol=0.02)
 
@@ -179,7 +180,7 @@ def test_mujoco_and_isaac_lab_read_them(
     mujoco = pytest.importorskip("mujoco")
     folder, told = files
     values = {name: np.array([joint[name] for joint in told["joints"].values()]) for name in TRUE}
-    model = mujoco.MjModel.from_xml_path(str(folder / "robot.xml"))
+    model = mujoco.MjModel.from_xml_path(str(folder / file_name("mujoco", servo().name)))
     for field, name in (
         ("armature", "armature"),
         ("damping", "viscous"),

@@ -73,12 +73,7 @@ def by_hand(held_out: HeldOut, drives: Drives) -> np.ndarray:
     N, n = data.motion.tau.shape
     columns, bounded = list[np.ndarray](), [False] * len(data.rigid)
     for place in range(len(data.rigid)):
-        column = np.zeros((N, n))
-        for row in range(n):
-            for at, values in zip(data.rigid_places[row], data.rigid_rows[row]):
-                if at == place:
-                    column[:, row] = values
-        columns.append(column / std)
+        columns.append(data.rigid_torque(np.eye(len(data.rigid))[place]) / std)
     for joint, drive in drives.items():
         for term in drive.friction:
             column = np.zeros((N, n))

@@ -351,5 +351,10 @@ def test_a_solved_loop_is_identified() -> None:
     assert md.validate(estimate, recording).relative_error < 0.01
     other = md.Recording(t, q, clean, dq, ddq, robot.joint_names)
     assert md.validate(estimate, other).relative_error < 0.002
-    # robust weights are not known to such loops: the default is weighted least squares there
-    assert md.identify(robot, recording, **OWN).method == "wls"
+    # robust weights are not known to such loops: weighted least squares replace them, and say so
+    assert estimate.method == "wls"
+    named = {method: md.identify(robot, recording, method, **OWN) for method in ("irls", "wls")}
+    for method, fitted in named.items():
+        codes = {notice.code for notice in fitted.notices}
+        assert fitted.method == "wls"
+        assert ("identify.no_robust_weights" in codes) == (method == "irls")

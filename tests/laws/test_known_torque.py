@@ -15,6 +15,7 @@ import minidyn as md
 from conftest import count
 from minidyn.app.cli.main import main
 from minidyn.app.job import Job
+from minidyn.identification.export import file_name
 from minidyn.model.parameters import from_body
 
 TOOL = md.Payload(0.0, from_body(3.0, [0.02, 0.0, 0.08], 0.01 * np.eye(3)))
@@ -202,8 +203,8 @@ def test_it_is_saved_and_exported(tmp_path: Path) -> None:
     (told,) = (notice for notice in done.notices if notice.code == "export.known_torque")
     assert told.data["parts"] == ["hose"]
     expected = estimate.predict(other) - hose(other.q, other.dq)
-    for file in ("robot.toml", "robot.urdf", "robot.xml"):
-        back = md.load(tmp_path / "model" / file)
+    for file in ("toml", "urdf", "mjcf"):
+        back = md.load(tmp_path / "model" / file_name(file, robot.name))
         np.testing.assert_allclose(
             md.inverse_dynamics(back, other.q, other.dq, other.ddq), expected, rtol=1e-6, atol=1e-6
         )

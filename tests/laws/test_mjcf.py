@@ -503,8 +503,10 @@ def test_unknown_words_that_do_not_matter_are_left_out(tmp_path: Path) -> None:
         ("<mujoco/>", "no joint"),
         (body(), "no moving joint"),
         (
-            body("<freejoint/>"),
-            r"robot.xml:1: body 'a' has a free joint.*remove it for a robot on a fixed base",
+            body("<freejoint/>").replace(
+                "</worldbody>", '<body><freejoint/><geom size="1"/></body></worldbody>'
+            ),
+            r"robot.xml:1: joint 'a_joint' is floating; only a free base is supported",
         ),
         (body('\n<joint type="ball"/>'), r"robot.xml:2: body 'a' has a ball joint.*three hinges"),
         (body('<joint axis="0 0 0"/>'), r"robot.xml:1: .*axis too small"),

@@ -27,6 +27,7 @@ from minidyn.excitation.one_joint_plan import Experiment, Plan
 from minidyn.identification.estimators.method import Options
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.estimators.one_joint import ready_one_joint
+from minidyn.identification.export import file_name
 from minidyn.model.robot import Robot
 from mlc_cases import any_frames, chain_of_seed
 
@@ -541,8 +542,8 @@ def test_it_is_an_estimate_that_everything_takes(tmp_path: Path) -> None:
     )
     assert found.certificate.samples > 0
     assert {path.name for path in found.export(tmp_path / "model").files} >= {
-        "robot.toml",
-        "robot.urdf",
+        file_name("toml", robot.name),
+        file_name("urdf", robot.name),
         "model.c",
     }
 
@@ -702,7 +703,7 @@ def test_shell_and_study_give_the_same_model(tmp_path: Path) -> None:
         np.testing.assert_array_equal(other.beta, python.beta)
         np.testing.assert_array_equal(other.covariance, python.covariance)
         assert other.bodies == python.bodies
-    assert (tmp_path / "study" / "export" / "robot.urdf").is_file()
+    assert (tmp_path / "study" / "export" / "two_link.urdf").is_file()
     assert (tmp_path / "study" / "report" / "report.html").is_file()
 
 

@@ -45,7 +45,7 @@ def test_a_motion_that_shows_little_is_not_called_ready() -> None:
 
     found = md.rehearse("two_link", crawl, duration=8.0, draws=3, plant="minidyn")
     assert found.level != "good"
-    assert found.not_shown == ["MX1", "MX2"]
+    assert "MX1" in found.not_shown
     assert "rehearsal.not_shown" in {notice.code for notice in found.notices}
 
 

@@ -66,7 +66,7 @@ def motion(seconds: float, push: float = 0.0, seed: int = 3) -> tuple[Any, Any, 
 
 def steps(observer: Any, q: Any, dq: Any, tau: Any, elapsed: Any = None) -> tuple[Any, ...]:
     """Torques, thresholds and status of stepping through samples."""
-    state = np.zeros(13 * observer.robot.n + 3)
+    state = np.zeros(observer.state_size)
     results = []
     for k in range(len(q)):
         given = () if elapsed is None else (elapsed[k],)
@@ -146,7 +146,7 @@ def test_steps_are_what_watch_computes_with_faults(observer: Any, seed: int) -> 
 def test_batches_are_steps_side_by_side(observer: Any) -> None:
     runs = [faulty(seed, 300) for seed in range(5)]
     q, dq, tau, elapsed = (np.stack(parts, axis=1) for parts in zip(*runs))
-    state = np.zeros((5, 29))
+    state = np.zeros((5, observer.state_size))
     for k in range(300):
         state, torque, threshold, status = observer(state, q[k], dq[k], tau[k], elapsed[k])
     for run, parts in enumerate(runs):

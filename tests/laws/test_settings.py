@@ -26,6 +26,7 @@ OTHER: dict[str, Any] = {
     "auto": False,
     "friction_per": "log",
     "flexibility": "link",
+    "measured": ("joint1",),
     "rotor_inertia": None,
     "sign_width": (0.01, 0.1 + 0.2),
     "prior": False,
@@ -280,11 +281,20 @@ def test_terms_are_forced_and_forbidden() -> None:
     assert named.robot.joints[0].drive.friction == ("viscous", "coulomb")
 
 
-@pytest.mark.parametrize("name", ["cutoff", "warming"])
-def test_what_cannot_be_forced_is_refused(name: str) -> None:
-    with pytest.raises(md.MinidynError, match=f"{name} cannot be forced"):
-        md.Settings(force_terms=name)
-    assert md.Settings(forbid_terms=name).forbid_terms == (name,)
+def test_candidates_that_are_no_terms_are_forced() -> None:
+    with pytest.raises(md.MinidynError, match="cutoff is given, 5 Hz"):
+        md.Settings(force_terms="cutoff", cutoff=5.0)
+    robot, fit = truth(), log()
+    warm = fit.tau + 0.03 * np.exp(-fit.t / 3.0)[:, None] * np.tanh(fit.dq / 0.05)
+    raw = md.Recording(fit.t, fit.q, warm, joint_names=fit.joint_names)
+    free, forced = (
+        md.identify(robot, raw, force_terms=names) for names in ((), ("cutoff", "warming"))
+    )
+    assert free.record["preparation"]["cutoff"] == 10.0
+    assert "forced" not in {row.reason for row in free.selection}
+    assert forced.record["preparation"]["cutoff"] == 20.0
+    reasons = {row.candidate: row.reason for row in forced.selection.taken}
+    assert reasons["cutoff 20 Hz"] == reasons["warming"] == "forced"
 
 
 def test_without_auto_nothing_is_searched() -> None:

@@ -25,9 +25,10 @@ from random_robots import (
 from hostile_names import HOSTILE
 from minidyn import load, robots, save
 from minidyn.errors import DescriptionError, LoopError
-from minidyn.formats.urdf.read import read_urdf
+from minidyn.formats.urdf.read import read_parts, read_urdf
 from minidyn.formats.urdf.update import update_urdf
-from minidyn.model.parameters import from_body, transform
+from minidyn.formats.xml_file import read_xml
+from minidyn.model.parameters import from_body, realizability, transform
 from minidyn.model.robot import Robot
 
 ANNEX = Path(__file__).parent.parent / "golden" / "annex"
@@ -168,7 +169,11 @@ def edited(old: str, new: str) -> str:
         ("<robot name='a'/>", "no link"),
         (
             edited('type="continuous"', 'type="floating"'),
-            r"robot.urdf:\d+: joint 'elbow' is floating.*make it fixed",
+            r"robot.urdf:\d+: joint 'elbow' is floating; only a free base is supported",
+        ),
+        (
+            edited('type="continuous"', 'type="planar"'),
+            r"robot.urdf:\d+: joint 'elbow' is planar; replace it by two prismatic",
         ),
         (
             edited('type="continuous"', 'type="contnuous"'),
@@ -499,6 +504,10 @@ def test_update_changes_only_numbers(tmp_path: Path, newline: str, encoding: str
     )
     assert len(block.findall(new)) == 2
     restored = block.sub(lambda match: match[1] + ("/>" if "finger" in match[1] else " />"), new)
+    # the tool does not fit into its body now: it changed, too, with a centre of mass of its own
+    restored = re.sub(
+        r'\r?\n *<origin xyz="[^"]*" rpy="0 0 0"/>(?=\r?\n *<mass value="[^"]*"/> <i)', "", restored
+    )
     changed = [
         line for line in difflib.ndiff(old.splitlines(), restored.splitlines()) if line[0] == "-"
     ]
@@ -532,8 +541,12 @@ def test_update_leaves_unknown_links_and_merged_ones_alone(tmp_path: Path) -> No
     values[robot.layout.links[0]] = from_body(
         0.2, (0, 0, 0.1), 0.01 * np.eye(3)
     )  # lighter than the tool alone
-    update_urdf(robot.with_parameters(values), source, path)
-    assert '<mass value="0"/> <inertia ixx="0" ixy="0"' in path.read_text()
+    [notice] = update_urdf(robot.with_parameters(values), source, path)
+    assert notice.code == "robot.divided_rigid"
+    assert "negative mass" in notice.data["reason"]
+    parts = {part.name: part.parameters for part in read_parts(read_xml(path, "robot")).links}
+    assert all(realizability(parts[name]).realizable for name in ("upper", "tool"))
+    assert notice.data["masses"] == {"tool": (1.0, pytest.approx(parts["tool"][9]))}
     assert np.allclose(read_urdf(path).parameters, values, rtol=0, atol=1e-13, equal_nan=True)
 
 

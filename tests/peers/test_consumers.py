@@ -34,7 +34,7 @@ from minidyn.dynamics.drives import drive_states, memory_columns
 from minidyn.errors import DescriptionError, Unsupported
 from minidyn.formats.mjcf.write import write_mjcf
 from minidyn.graph.function import safe_identifier
-from minidyn.identification.export import nearest_consistent
+from minidyn.identification.export import file_name, nearest_consistent
 from minidyn.model.geometry import Step
 from minidyn.model.joint import Frame
 from minidyn.model.robot import Robot
@@ -60,10 +60,12 @@ def missing(exported: object, target: str) -> dict[str, list[str]]:
 
 
 def in_pinocchio(folder: Path, robot: Robot, motion: tuple[np.ndarray, ...]) -> np.ndarray:
-    """Return Pinocchio's torques of robot.urdf with the rotors of robot.srdf."""
+    """Return Pinocchio's torques of its URDF with the rotors of the SRDF beside it."""
     pin = pytest.importorskip("pinocchio", reason="Pinocchio (pip install pin) is not installed")
-    model = pin.buildModelFromUrdf(str(folder / "robot.urdf"))
-    pin.loadRotorParameters(model, str(folder / "robot.srdf"), False)
+    model = pin.buildModelFromUrdf(str(folder / file_name("urdf", robot.name)))
+    pin.loadRotorParameters(
+        model, str(folder / file_name("urdf", robot.name).replace(".urdf", ".srdf")), False
+    )
     data = model.createData()
     joints = [model.joints[model.getJointId(name)] for name in robot.joint_names]
     found = np.empty_like(motion[0])
@@ -169,21 +171,21 @@ def test_what_a_format_cannot_say_has_its_error_on_test_data(tmp_path) -> None:
     assert notice.data["error"] == pytest.approx(found, rel=1e-9)
     assert notice.data["whole"] == pytest.approx(validation.relative_error, rel=1e-9)
     assert notice.data["error"] > 3 * notice.data["whole"]
-    assert {path.name for path in exported.files} >= {"robot.xml", "robot.urdf", "robot.srdf"}
+    assert {path.name for path in exported.files} >= {"ur10e.xml", "ur10e.urdf", "ur10e.srdf"}
 
 
 # ------------------------------------------------------------------ FMI 3.0
 
 
 def as_fmu(folder: Path, robot: Robot) -> tuple[str, object]:
-    """Return (folder, description) of robot.fmu, checked by FMPy against the standard's schemas and
+    """Return (folder, description) of the FMU, checked by FMPy against the standard's schemas and
     compiled.
     """
     fmpy = pytest.importorskip("fmpy", reason="FMPy (pip install fmpy) is not installed")
     from fmpy.validation import validate_fmu
 
-    assert validate_fmu(str(folder / "robot.fmu")) == []
-    place = Path(fmpy.extract(str(folder / "robot.fmu"), str(folder / "unpacked")))
+    assert validate_fmu(str(folder / file_name("fmu", robot.name))) == []
+    place = Path(fmpy.extract(str(folder / file_name("fmu", robot.name)), str(folder / "unpacked")))
     found = fmpy.read_model_description(str(place))
     library = place / "binaries" / fmpy.platform_tuple / f"{found.modelExchange.modelIdentifier}.so"
     library.parent.mkdir(parents=True)
@@ -509,7 +511,9 @@ def test_usd_physics_holds_the_robot(name, tmp_path) -> None:
     motion = states(robot, rng)
     wanted = md.inverse_dynamics(said(robot, ["Ia", "Fv", "Fc"]), *motion)
     np.testing.assert_allclose(
-        in_usd(tmp_path / "robot.usda", robot, motion), wanted, atol=2e-6 * np.abs(wanted).max()
+        in_usd(tmp_path / file_name("usd", robot.name), robot, motion),
+        wanted,
+        atol=2e-6 * np.abs(wanted).max(),
     )
 
 
@@ -614,7 +618,7 @@ def test_simulators_get_the_nearest_consistent_model(tmp_path) -> None:
     estimate = estimate_of(robot, rng, consistent=False)
     exported = estimate.export(tmp_path, to=["drake", "usd"])
     near = [notice.data["file"] for notice in exported.notices if notice.code == "export.nearest"]
-    assert near == ["drake.urdf", "robot.usda"]
+    assert near == ["drake.urdf", "scara.usda"]
     motion, nearest = states(robot, rng), nearest_consistent(estimate)
     found = in_drake(tmp_path / "drake.urdf", robot, motion)
     close(found, md.inverse_dynamics(said(nearest, ["Ia", "Fv"]), *motion))

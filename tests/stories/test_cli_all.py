@@ -46,6 +46,7 @@ QUICK = {
     "cache": "",
     "show": "two_link",
     "base": "two_link",
+    "explain": "two_link YY2",
     "formulas": "two_link inertia_matrix",
     "count": "two_link inertia_matrix",
     "generate": "two_link inertia_matrix --output {folder}/code",

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 import minidyn as md
 from minidyn.app.cli import demo_story
 from minidyn.app.cli.main import main
+from minidyn.identification.export import file_name
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def test_what_it_writes_is_what_it_says(done: tuple[Path, str]) -> None:
         f"{100 * test.relative_error:.1f}".replace(".0", "") in (folder / "report.html").read_text()
     )
     prepared = md.prepare(estimate.robot, other)
-    for name in ("robot.toml", "robot.urdf", "robot.xml"):
+    for name in (file_name(one, estimate.robot.name) for one in ("toml", "urdf", "mjcf")):
         again = md.load(folder / "model" / name)
         tau = md.inverse_dynamics(
             again, prepared.q, np.asarray(prepared.dq), np.asarray(prepared.ddq)

@@ -109,9 +109,9 @@ def test_identify_writes_everything_and_validate_reads_it(logs, tmp_path) -> Non
     assert {
         "estimate.json",
         "parameters.md",
-        "robot.toml",
-        "robot.urdf",
-        "robot.xml",
+        "two_link.toml",
+        "two_link.urdf",
+        "two_link.xml",
         "model.c",
         "model.h",
     } <= {*found["files"]}
@@ -129,15 +129,15 @@ def test_identify_writes_everything_and_validate_reads_it(logs, tmp_path) -> Non
     assert found["parameters"]["Fv1"]["value"] == pytest.approx(0.3, abs=0.05)
     assert found["robot_file"] == str(logs / "arm.urdf")
     assert found["logs"] == [str(logs / "run.csv")]
-    assert "../../" in (output / "robot.urdf").read_text()  # the mesh is found from here
+    assert "../../" in (output / "two_link.urdf").read_text()  # the mesh is found from here
     assert (output / "torque_other.png").stat().st_size > 1000
     estimate = md.load_estimate(output / "estimate.json")
     other = md.prepare(truth(), motion(seed=2))
     wanted = estimate.predict(other)
-    for name in ("robot.toml", "robot.urdf", "robot.xml"):
+    for name in ("two_link.toml", "two_link.urdf", "two_link.xml"):
         torque = md.inverse_dynamics(md.load(output / name), other.q, other.dq, other.ddq)
         np.testing.assert_allclose(torque, wanted, atol=1e-9 * np.abs(wanted).max())
-    mujoco.MjModel.from_xml_path(str(output / "robot.xml"))
+    mujoco.MjModel.from_xml_path(str(output / "two_link.xml"))
     again = run("validate", output / "estimate.json", logs / "other.parquet", "--json")
     errors = json.loads(again.stdout)["errors"]["other.parquet"]
     assert errors["relative_error"] == pytest.approx(held_out["relative_error"], rel=1e-9)
@@ -325,7 +325,7 @@ def test_motors_that_two_joints_turn(tmp_path) -> None:
     told = {notice["code"]: notice["data"] for notice in written["notices"]}
     assert told["recording.coupled_drives"] == {"joint": "joint2", "coupling": {"joint1": -0.5}}
     assert written["errors"]["fit"]["relative_error"] < 0.01
-    for name in ("robot.toml", "robot.urdf", "robot.xml"):
+    for name in ("two_link.toml", "two_link.urdf", "two_link.xml"):
         assert md.load(tmp_path / "out" / name).joints[1].drive.coupling == (("joint1", -0.5),)
 
 

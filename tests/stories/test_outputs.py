@@ -26,23 +26,23 @@ def run(*arguments: object) -> Result:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user's folder: robot.urdf and log.csv."""
+    """A user's folder: two_link.urdf and log.csv."""
     monkeypatch.chdir(tmp_path)
-    md.save("two_link", tmp_path / "robot.urdf")
+    md.save("two_link", tmp_path / "two_link.urdf")
     small_runs()[0].save(tmp_path / "log.csv")
     return tmp_path
 
 
-IDENTIFY = ("identify", "robot.urdf", "log.csv", "--friction", "viscous,coulomb")
+IDENTIFY = ("identify", "two_link.urdf", "log.csv", "--friction", "viscous,coulomb")
 
 
 def test_identify_does_not_replace_the_robot_it_reads(place: Path) -> None:
     before = {path.name: path.read_bytes() for path in place.iterdir()}
     found = run(*IDENTIFY, "--output", ".")
     assert found.exit_code == 2
-    assert "robot.urdf: an input, which would be replaced" in found.stderr
+    assert "two_link.urdf: an input, which would be replaced" in found.stderr
     assert {path.name: path.read_bytes() for path in place.iterdir()} == before
-    os.link(place / "robot.urdf", place / "other.urdf")  # the same file by another name
+    os.link(place / "two_link.urdf", place / "other.urdf")  # the same file by another name
     assert "an input" in run("identify", "other.urdf", "log.csv", "--output", ".").stderr
 
 
@@ -57,7 +57,7 @@ def test_a_folder_that_minidyn_wrote_is_written_again_and_foreign_files_stay(pla
     for _ in range(2):  # the second time over its own files
         assert run(*IDENTIFY, "--output", "out").exit_code == 0
     # what was written is an input now
-    found = run("identify", "out/robot.urdf", "log.csv", "--output", "out")
+    found = run("identify", "out/two_link.urdf", "log.csv", "--output", "out")
     assert found.exit_code == 2
     assert "an input" in found.stderr
     # names that are known late only: a picture of a test log
@@ -120,19 +120,19 @@ def test_generate_report_and_casestudy_keep_foreign_files(place: Path) -> None:
 
 
 def test_export_does_not_replace_the_file_the_robot_came_from(place: Path) -> None:
-    estimate = md.identify("robot.urdf", "log.csv", friction="own", rotor_inertia=False)
-    before = (place / "robot.urdf").read_bytes()
-    for target in (".", "robot.urdf"):
+    estimate = md.identify("two_link.urdf", "log.csv", friction="own", rotor_inertia=False)
+    before = (place / "two_link.urdf").read_bytes()
+    for target in (".", "two_link.urdf"):
         with pytest.raises(DescriptionError, match="an input"):
             estimate.export(target)
-    assert (place / "robot.urdf").read_bytes() == before
+    assert (place / "two_link.urdf").read_bytes() == before
     for _ in range(2):
         estimate.export("model")
 
 
 def test_a_study_does_not_replace_a_folder_with_files_of_the_user(place: Path) -> None:
     (place / "study.toml").write_text(
-        '[study]\noutput = "."\n[robot]\nfile = "robot.urdf"\n[base]\n[export]\nto = ["toml"]\n'
+        '[study]\noutput = "."\n[robot]\nfile = "two_link.urdf"\n[base]\n[export]\nto = ["toml"]\n'
     )
     md.run_study(place / "study.toml")
     md.run_study(place / "study.toml", rerun=True)
@@ -140,7 +140,7 @@ def test_a_study_does_not_replace_a_folder_with_files_of_the_user(place: Path) -
     with pytest.raises(DescriptionError, match=r"notes\.txt, which no step made"):
         md.run_study(place / "study.toml", rerun=True)
     assert (place / "export" / "notes.txt").read_text() == "mine"
-    assert recorded_files(place / "export") == ["robot.toml", "provenance.json"]
+    assert recorded_files(place / "export") == ["two_link.toml", "provenance.json"]
 
 
 def test_records_name_files_below_their_folder_alone(tmp_path: Path) -> None:

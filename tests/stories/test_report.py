@@ -646,7 +646,7 @@ def test_commands_name_the_files_of_the_reader(tmp_path: Path) -> None:
         f"minidyn report '{folder}/estimate.json' other-log.csv --output report.html" in page.text
     )
     assert (
-        f"minidyn generate '{folder}/robot.toml' inverse_dynamics --target c --output code"
+        f"minidyn generate '{folder}/two_link.toml' inverse_dynamics --target c --output code"
         in page.text
     )
     arguments = [

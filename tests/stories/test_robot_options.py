@@ -144,8 +144,10 @@ def test_joints_that_are_not_logged_from_files_to_validation(gripper: Path) -> N
     assert held.joint_names == ("shoulder", "elbow")
     assert held.locked_joints == {"finger": 0.03}
     assert "--lock finger=0.03" in (gripper / "default" / "report.html").read_text()
-    for to in ("robot.toml", "robot.urdf", "robot.xml"):
+    for to in ("gripper.toml", "gripper.xml"):
         assert md.load(gripper / "default" / to).joint_names == held.joint_names
+    whole = md.load(gripper / "default" / "gripper.urdf")  # the file of the whole robot
+    assert whole.joint_names == md.load(file).joint_names
     again = answer("validate", gripper / "default" / "estimate.json", other)
     assert again["errors"]["other.csv"]["relative_error"] < 0.01
     # told: no warning; the same model, and the file of the whole robot is its prior

@@ -60,8 +60,8 @@ shown = run("identify", "ur10", "log.npz", "--hold-out", "0.3", "--output", "out
 assert 'pip install "minidyn[plot]"' in shown and 'pip install "minidyn[mujoco]"' in shown, shown
 run("validate", "out/estimate.json", "again.csv")
 run("report", "out/estimate.json", "again.csv")
-run("show", "out/robot.urdf"), run("base", "out/robot.toml")
-run("generate", "out/robot.toml", "inverse_dynamics", "--target", "c", "--output", "code")
+run("show", "out/ur10.urdf"), run("base", "out/ur10.toml")
+run("generate", "out/ur10.toml", "inverse_dynamics", "--target", "c", "--output", "code")
 run("simulate", "two_link", "--duration", "0.5")
 run("run", "study.toml", "--init", "--robot", "two_link")
 assert not {name for name in sys.modules if name.partition(".")[0] in ("pyarrow", "mujoco", "rosbags", "matplotlib")}
@@ -71,12 +71,12 @@ assert not {name for name in sys.modules if name.partition(".")[0] in ("pyarrow"
     assert {
         "estimate.json",
         "report.html",
-        "robot.toml",
-        "robot.urdf",
+        "ur10.toml",
+        "ur10.urdf",
         "model.c",
         "result.json",
     } <= out
-    assert "robot.xml" not in out
+    assert "ur10.xml" not in out
 
 
 @pytest.mark.long

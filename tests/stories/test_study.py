@@ -108,7 +108,7 @@ def test_results_are_where_they_belong(finished: Path) -> None:
     errors = json.loads((results / "validate" / "validation.json").read_text())
     assert errors["fit"]["relative_error"] < 0.02
     assert errors["test"]["relative_error"] > 0.05, "the log of another robot should not fit"
-    assert md.load(results / "export" / "robot.urdf").n == 2
+    assert md.load(results / "export" / "two_link.urdf").n == 2
     assert (results / "export" / "two_link_inverse_dynamics.c").exists()
     told = json.loads((results / "export" / "provenance.json").read_text())["summary"]["notices"]
     (unsaid,) = [notice["data"] for notice in told if notice["code"] == "export.cannot_say"]
@@ -321,7 +321,7 @@ def test_meshes_are_found_from_an_exported_file(folder: Path) -> None:
     (folder / "arm.urdf").write_text(text.replace("</link>", visual, 1))
     edit(folder, "arm.toml", "arm.urdf")
     md.run_study(folder / "study.toml", only=["export"])
-    exported = folder / "study" / "export" / "robot.urdf"
+    exported = folder / "study" / "export" / "two_link.urdf"
     (name,) = re.findall('mesh filename="([^"]*)"', exported.read_text())
     assert (exported.parent / name).resolve() == (folder / "meshes" / "arm.stl").resolve()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -288,6 +288,7 @@ def check(
     recording: RecordingLike | Sequence[str | os.PathLike[str]],
     *,
     fit: Estimate | RecordingLike | Sequence[str | os.PathLike[str]] | None = None,
+    measured: Iterable[str] | str | None = None,
     executor: Executor | None = None,
     on_error: str = "stop",
 ) -> Check:
@@ -301,6 +302,7 @@ def check(
         recording: The log, raw or prepared, in memory or on disk, or its path or paths.
         fit: The data that are fitted, or a model (or its estimate.json), where the log is to test
             it: the log should be other data, and the check says which share of it is not.
+        measured: Joints, or patterns, whose torque is measured; None: as for `md.identify`.
         executor: As for `md.identify`.
         on_error: As for `md.identify`.
 
@@ -315,7 +317,8 @@ def check(
     log = as_recording(recording, robot, **engine)
     robot = with_logged_joints(robot, log)
     fitted = None if fit is None else _sketch(robot, fit, engine)
-    raw = sketched(with_measured_torques(robot, in_robot_order(robot, log)), robot.joint_names)
+    raw = with_measured_torques(robot, in_robot_order(robot, log), measured)
+    raw = sketched(raw, robot.joint_names)
     robot = with_mapped_coupling(robot, raw.notices, raw.joint_names)
     robot = robot.with_measured_torques(torques_measured(raw))
     notices = [*about_robot_file(robot.notices), *raw.notices]
@@ -335,8 +338,8 @@ def check(
             notices.append(NOT_FITTED(f"no model can be fitted: {error}", reason=str(error)))
     joints, runs = log_facts(robot, raw, None if first is None else first.data)
     if first is not None:
-        measured = zip(joints, first.found.sigma.tolist(), first.scales.tolist())
-        joints = [replace(one, noise=noise, scale=scale) for one, noise, scale in measured]
+        noises = zip(joints, first.found.sigma.tolist(), first.scales.tolist())
+        joints = [replace(one, noise=noise, scale=scale) for one, noise, scale in noises]
         notices += _not_explained(joints)
     overlap, same = overlap_of(fitted, raw, raw)
     notices += [*fact_notices(joints, runs), *fitted_notices(overlap), *same]

@@ -25,9 +25,15 @@ from minidyn.model.robot import Robot
 from minidyn.notices import Notice, warning
 from minidyn.recording.lazy import LEFT_OUT, LazyRecording, concatenate
 from minidyn.recording.prepare.cutoff import as_fitted
-from minidyn.recording.read.mapping import SignalMap, check_units
+from minidyn.recording.read.mapping import SignalMap, check_units, with_own_mapping
 from minidyn.recording.read.places import OTHER_LOGS, unread
-from minidyn.recording.read.read import are_one_run, log_files, read_recording, tried
+from minidyn.recording.read.read import (
+    are_one_run,
+    by_mapping,
+    log_files,
+    read_recording,
+    tried,
+)
 from minidyn.recording.ready import prepare
 from minidyn.recording.recording import Recording
 from minidyn.simulation.payload import Payload
@@ -140,23 +146,27 @@ class Job:
         engine = {name: value for name, value in engine.items() if value is not None}
         handle = on_error or "stop"
         known = {name: value for name, value in reading.items() if value is not None}
-        log = Log("fit", tuple(log_files(fit, handle)), known, notices=unread(fit))
+        logs = _fitted_logs(fit, known, handle)
         check_units(
             reading.get("units")
         )  # this and missing files are found before anything is read
-        for path in (*log.files, *log_files(test, handle)):
+        tested = [with_own_mapping(name)[0] for name in test]
+        for path in (*(file for log in logs for file in log.files), *log_files(tested, handle)):
             if not path.exists() and handle == "stop":
                 raise MissingFile(f"{path}: no such file")
         robot = as_robot(robot)
-        tests = _test_logs(test, robot, log.reading, handle)
+        tests = _test_logs(test, robot, known, handle)
         if hold_out is not None:
-            tests = (replace(log, name="held out", part=(1.0 - hold_out, 1.0)), *tests)
-            log = replace(log, part=(0.0, 1.0 - hold_out))
+            held = [
+                replace(log, name=_held_out(log, logs), part=(1 - hold_out, 1.0)) for log in logs
+            ]
+            tests = (*held, *tests)
+            logs = [replace(log, part=(0.0, 1.0 - hold_out)) for log in logs]
         lazy = True if lazy is None and executor is not None else lazy
         kept = None if keep is None else Path(keep)
         return cls(
             robot,
-            (log,) if fit else (),
+            tuple(logs),
             tests,
             settings,
             running or {},
@@ -387,6 +397,20 @@ def _size(path: Path) -> int:
         return 0  # the reader says what is wrong
 
 
+def _fitted_logs(names: Sequence[str], reading: Mapping[str, Any], on_error: str) -> list[Log]:
+    """Return the logs that are fitted: one for all that follow each other with one mapping."""
+    made = []
+    for paths, mapping in by_mapping(names, reading.get("mapping")):
+        own = dict(reading) if mapping is None else {**reading, "mapping": mapping}
+        made.append(Log("fit", tuple(log_files(paths, on_error)), own, notices=unread(paths)))
+    return made
+
+
+def _held_out(log: Log, logs: Sequence[Log]) -> str:
+    """Return what results call the end of a log that is not fitted."""
+    return "held out" if len(logs) == 1 else f"held out of {named([log])}"
+
+
 def _test_logs(
     names: Iterable[str], robot: Robot, reading: Mapping[str, Any], on_error: str
 ) -> tuple[Log, ...]:
@@ -394,6 +418,13 @@ def _test_logs(
 
     A log has the name of its file; its path where two have the same.
     """
+    groups = by_mapping(dict.fromkeys(names), reading.get("mapping"))
+    if len(groups) > 1 or (groups and groups[0][1] != reading.get("mapping")):
+        each = [
+            _test_logs(list(map(str, logs)), robot, {**reading, "mapping": own}, on_error)
+            for logs, own in groups
+        ]
+        return tuple(log for logs in each for log in logs)
     paths = list(dict.fromkeys(names))
     short = [Path(name).name for name in paths]
     if are_one_run(paths, robot, reading, on_error):

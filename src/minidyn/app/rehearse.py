@@ -25,8 +25,7 @@ from minidyn.errors import MinidynError, WrongArgument
 from minidyn.excitation.excitation import Excitation
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.identification.consistency.prior import default_bodies, knows_a_body
-from minidyn.identification.diagnose.log_facts import FAIR
-from minidyn.identification.diagnose.thresholds import LARGE
+from minidyn.identification.diagnose.thresholds import FAIR, LARGE
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.identify import identify
 from minidyn.identification.rows.base_rows import signals_of

@@ -36,7 +36,7 @@ from minidyn.formats.side_file import SIDE
 from minidyn.identification.compare import Comparison
 from minidyn.identification.cross_validate import CrossValidation
 from minidyn.identification.estimate import Estimate
-from minidyn.identification.export import FORMATS
+from minidyn.identification.export import FORMATS, file_name
 from minidyn.identification.gains.drive_gains import DriveGains
 from minidyn.identification.validate import Validation
 from minidyn.identification.verdict import judge
@@ -57,20 +57,21 @@ NO_PICTURES = info(
 )
 
 
-def check_result(path: AnyPath, inputs: Iterable[AnyPath | None]) -> Path:
-    """Return a folder that results may be written into.
+def check_result(path: AnyPath, inputs: Iterable[AnyPath | None], robot_name: str) -> Path:
+    """Return a folder that results of a robot of this name may be written into.
 
     They replace no input and no file that minidyn did not write. Asked before long work.
     """
     folder = check_folder(path)
-    sides = (name + SIDE for name in FORMATS.values())
+    models = [file_name(name, robot_name) for name in FORMATS]
+    sides = (name + SIDE for name in models)
     names = (
         SUMMARY,
         REPORT,
         "estimate.json",
         "parameters.md",
         "model.h",
-        *FORMATS.values(),
+        *models,
         *sides,
     )
     read = list(inputs)
@@ -102,10 +103,10 @@ def write_result(
     """Write a folder of results, whole or not at all.
 
     Files of an earlier result there are replaced, others stay. estimate.json, parameters.md
-    (parameters, errors, certificate), and what is `wanted`: report.html, robot.toml, robot.urdf,
-    robot.xml, model.c and model.h, a picture of the torques for each validation ("fit": of the
-    fitted data). result.json has the names of all, with what `record` adds (names of logs and
-    robot). Returns what result.json holds.
+    (parameters, errors, certificate), and what is `wanted`: report.html, the model as TOML, URDF
+    and MJCF with the robot's name, model.c and model.h, a picture of the torques for each
+    validation ("fit": of the fitted data). result.json has the names of all, with what `record`
+    adds (names of logs and robot). Returns what result.json holds.
 
     `inputs` are files that were read and are never replaced.
     """

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -25,11 +25,19 @@ from minidyn.base.numeric.own_rows import OWN
 from minidyn.base.printing import overview
 from minidyn.base.printing import relations as printing
 from minidyn.base.rows import MODELS
-from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters, first_of
+from minidyn.errors import (
+    DescriptionError,
+    MinidynError,
+    ShapeError,
+    UnknownName,
+    UnknownParameters,
+    Unsupported,
+    first_of,
+)
 from minidyn.model.canonical import as_understood
 from minidyn.model.geometry import TOLERANCE
 from minidyn.model.parameters import Column
-from minidyn.model.robot import Robot
+from minidyn.model.robot import Robot, measured_joints
 from minidyn.notices import Notice, error, info
 
 if TYPE_CHECKING:
@@ -37,6 +45,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from minidyn.base.closed_form.structure import Structure
+    from minidyn.base.explanation import Explanation, Explanations
     from minidyn.base.numeric.evidence import RankEvidence
 
 
@@ -83,6 +92,10 @@ class BaseMap:
         joints: Names of the independent joints that moved, None for all; the others were held in a
             general position.
         columns: Names of the parameters that were asked about, None for all.
+        measured: Names of the independent joints whose torque is measured, None for all.
+        motion: Some states q, dq, ddq (3, k, n) of the motion that shows the set; None: any motion.
+        condition: Condition number of the kept columns along that motion, of one length each; NaN
+            where no motion was given.
         notices: What a reader should know about the result.
         rows: The map (b, p) itself where base parameters are not led by one kept parameter each
             (method "mlc"): then beta = mixing (phi[kept] + K phi[regrouped]). None: mixing is the
@@ -109,6 +122,9 @@ class BaseMap:
     labels: tuple[str, ...] = ()
     structure: Structure | None = None
     tolerance: float = TOLERANCE
+    measured: tuple[str, ...] | None = None
+    motion: Array | None = None
+    condition: float = math.nan
 
     def __post_init__(self) -> None:
         K = frozen(self.K)
@@ -226,8 +242,14 @@ class BaseMap:
             return "it is of a regressor of your own, not of a robot"
         if self.joints is not None:
             return f"it is for {', '.join(self.joints) or 'no joint'} moving alone"
+        if self.measured is not None:
+            return f"it is for the torques of {', '.join(self.measured)} alone"
+        if self.motion is not None:
+            return "it is for one motion only"
         if self.columns is not None:
-            return "it is for some parameters only"
+            asked = self.robot.layout.indices(self.columns)
+            if np.delete(self.robot.parameters, asked).any():  # zeros are known, NaN is not
+                return "it is for some parameters only"
         if self.model == "torque" or self.model == need:
             return ""
         if self.model in ("gravity", "inertia"):
@@ -349,6 +371,29 @@ class BaseMap:
     def _repr_html_(self) -> str:
         return overview.table(self).to_html()
 
+    def explain(self, parameter: str) -> Explanation:
+        """Return why a standard parameter is identified alone, joins others or has no effect.
+
+        Args:
+            parameter: Its name, "YY3".
+
+        Example:
+            print(md.base_parameters(md.load("puma560")).explain("YY3"))
+
+        Raises:
+            UnknownName: The robot has no such parameter.
+        """
+        from minidyn.base.explanation import explanation_of  # seldom needed
+
+        return explanation_of(self, parameter)
+
+    @property
+    def explanations(self) -> Explanations:
+        """Why each standard parameter acts as it does; `str()` gives them by link and reason."""
+        from minidyn.base.explanation import explanations_of
+
+        return explanations_of(self)
+
     def relations(self) -> tuple[printing.Relation, ...]:
         """Return every base parameter as a formula of standard ones, geometry symbols kept where
         there are any.
@@ -378,6 +423,8 @@ class BaseMap:
             self.joints,
             self.columns,
             self.tolerance,
+            *(() if self.measured is None else (self.measured,)),
+            *(() if self.motion is None else (self.motion.tolist(),)),
         )
         own = b"" if self.rows is None else self.rows.tobytes()
         return hashlib.sha256(repr(parts).encode() + self.K.tobytes() + own).hexdigest()[:16]
@@ -446,6 +493,8 @@ class Question:
     # columns; None: storage order, so that parameters of far links join those of links nearer the
     # base
     order: Order | None = None
+    # independent joints whose torque is measured, None for all that move
+    measured: tuple[str, ...] | None = None
 
     @classmethod
     def of(
@@ -455,6 +504,7 @@ class Question:
         joints: Sequence[str] | str | None = None,
         columns: Sequence[str] | str | None = None,
         order: Order | None = None,
+        measured: Iterable[str] | str | None = None,
     ) -> Question:
         """Check a request at the door: names that do not exist are refused, with near names."""
         if model not in MODELS:
@@ -463,6 +513,15 @@ class Question:
         for name in names or ():
             if name not in robot.joint_names:
                 raise UnknownName("independent joint", name, robot.joint_names)
+        known = None if measured is None else measured_joints(robot, measured)
+        if known is not None and not MODELS[model].each_joint:
+            raise Unsupported(f"measured: model {model!r} has no rows of single joints")
+        if known is not None and not set(known) & set(
+            robot.joint_names if names is None else names
+        ):
+            raise DescriptionError(
+                "measured: none of the joints moves; name one that is in joints="
+            )
         asked = (columns,) if isinstance(columns, str) else columns
         robot.layout.indices(tuple(asked or ()))
         if isinstance(order, str):
@@ -476,6 +535,7 @@ class Question:
             None if names is None else tuple(names),
             None if asked is None else tuple(asked),
             order,
+            known,
         )
 
     @cached_property
@@ -486,10 +546,16 @@ class Question:
             k for k, name in enumerate(names) if self.joints is None or name in self.joints
         )
 
+    @cached_property
+    def observed(self) -> tuple[int, ...]:
+        """Rows that are observed: of joints that move and whose torque is measured."""
+        names = self.robot.joint_names
+        return tuple(k for k in self.moving if self.measured is None or names[k] in self.measured)
+
     @property
     def rows_of_sample(self) -> int:
         """How many rows of the model one state gives."""
-        return MODELS[self.model].rows_of(len(self.moving))
+        return MODELS[self.model].rows_of(len(self.observed))
 
     @cached_property
     def asked(self) -> tuple[int, ...]:
@@ -536,6 +602,7 @@ class Question:
         rest = {
             "joints": self.joints,
             "columns": self.columns,
+            "measured": self.measured,
             "notices": (*self.notices, *notices),
         }
         return map_of_places(self.robot, method, self.model, kept, regrouped, K, gap=gap, **rest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -58,6 +58,9 @@ def base_parameters(
     for_: str | None = None,
     tolerance: float = TOLERANCE,
     names: Sequence[str] | None = None,
+    measured: Iterable[str] | str | None = None,
+    motion: Any = None,
+    massless_known: bool = False,
 ) -> BaseMap:
     """Return the smallest set of parameters that a robot's motion can show.
 
@@ -92,6 +95,20 @@ def base_parameters(
             notice says where this changes the number of base parameters. 0: the geometry as
             written; so are robots with loops that are solved for or formulas.
         names: For a regressor of your own: names of its parameters; None: p1, p2, ...
+        measured: Names or patterns of the independent joints whose torque is measured; None: all
+            that move. Only rows of these count.
+        motion: Positions, speeds and accelerations (q, dq, ddq), (N, n) each, or what has them (a
+            prepared recording): the set that this motion shows, by "qr" or "svd", and its
+            `condition`. None: what all motions show together.
+        massless_known: Links whose ten parameters are zero in the robot's file are massless, and
+            known: they are not counted. Otherwise a link in the middle of a chain of joints counts
+            as any other.
+
+    Example:
+        Of a Panda whose second torque alone is measured, 42 of 43 base parameters show:
+
+        >>> md.base_parameters("panda", measured="*2").rank
+        42
 
     Raises:
         WrongArgument: No robot, name or path.
@@ -115,6 +132,9 @@ def base_parameters(
             "version": (version, None),
             "for_": (for_, None),
             "tolerance": (tolerance, TOLERANCE),
+            "measured": (measured, None),
+            "motion": (motion, None),
+            "massless_known": (massless_known, False),
         }
         wrong = [name for name, (value, default) in of_robot.items() if value != default]
         return _of_rows(own_regressor(robot, names, seed), method, columns, order, wrong)
@@ -122,7 +142,10 @@ def base_parameters(
         raise MinidynError(
             "names: only for a regressor of your own; the parameters of a robot have names"
         )
-    question = Question.of(as_robot(robot), _model(model, for_), joints, columns, order)
+    robot = as_robot(robot, free_base=True)
+    if massless_known:
+        columns = _with_mass(robot, columns)
+    question = Question.of(robot, _model(model, for_), joints, columns, order, measured)
     if not isinstance(tolerance, int | float | np.floating) or not 0.0 <= tolerance < 0.1:
         raise MinidynError(
             "tolerance: expected a number from 0 to 0.1 (rad, and share of the size), got "
@@ -145,6 +168,8 @@ def base_parameters(
             raise MinidynError(f"method {method!r} takes no option {name!r}; its options: {has}")
     if question.robot.loops:
         check_loops(question.robot)
+    if question.robot.free_base:
+        _check_free_base(question.robot, scaling)
     if method == "mlc" and (
         question != Question(question.robot, question.model) or question.model not in FOR
     ):
@@ -153,12 +178,52 @@ def base_parameters(
             "gravity and inertia; "
             'for other questions use method="exact"'
         )
+    if motion is not None:
+        from minidyn.base.numeric.of_motion import motion_base, states_of
+
+        states = states_of(question.robot, motion)
+        if joints is not None:
+            raise MinidynError("joints: not with motion; what does not move is not shown")
+        if method not in ("exact", "qr", "svd"):
+            raise Unsupported(f"method {method!r}: the set of a motion is numeric; use 'qr'")
+        with single_thread():
+            how = "qr" if method == "exact" else method
+            return motion_base(question, states, how, float(tolerance))
     if method != "exact" or question.robot.formulas or question.robot.implicit_loops:
         # brings a BLAS of its own, which must be there to be limited; slow to import otherwise
         import scipy.linalg  # noqa: F401
     with single_thread():
         base = within_tolerance(question, tolerance, _solver(method, seed, options))
         return checked(replace(base, tolerance=float(tolerance)))
+
+
+def _check_free_base(robot: Robot, scaling: str | tuple[float, float] | None) -> None:
+    """Refuse what is not supported of a robot with a free base."""
+    if robot.formulas:
+        name = next(iter(robot.formulas))
+        raise Unsupported(
+            f"robot {robot.name!r} has a free base, and joint {name!r} follows a formula that is "
+            "not linear: base parameters of both together are not supported yet"
+        )
+    if scaling not in (None, "columns"):
+        raise Unsupported(
+            f"scaling={scaling!r}: the search for well-scaled states does not know a free base "
+            'yet; leave it out, or use method="exact", which needs no scaling'
+        )
+
+
+def _with_mass(robot: Robot, columns: Sequence[str] | str | None) -> Sequence[str] | None:
+    """Return names of the parameters asked about without those of massless links."""
+    asked = (columns,) if isinstance(columns, str) else columns
+    massless = {
+        name
+        for part in robot.layout.links
+        if not robot.parameters[part].any()
+        for name in robot.layout.names[part]
+    }
+    if not massless:
+        return asked
+    return [name for name in asked or robot.layout.names if name not in massless]
 
 
 def _solver(method: str, seed: int, options: dict[str, Any]) -> Solver:

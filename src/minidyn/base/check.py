@@ -14,7 +14,13 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.base.numeric.own_rows import OwnRegressor, parameter_units
-from minidyn.base.numeric.samples import random_states, stretch_of, unitless_rows, units_of
+from minidyn.base.numeric.samples import (
+    JointStates,
+    random_states,
+    stretch_of,
+    unitless_rows,
+    units_of,
+)
 from minidyn.base.rows import MODELS
 from minidyn.model.canonical import ROUNDING
 from minidyn.model.robot import Robot
@@ -88,15 +94,23 @@ def _rows(robot: Robot, base: BaseMap) -> Array:
     the latter.
     """
     units, model = units_of(base.robot), MODELS[base.model]
-    moving = [
-        k for k, name in enumerate(robot.joint_names) if base.joints is None or name in base.joints
-    ]
+    moving, observed = places_of(base)
     count = _STATES * (2 if model.differences else 1)
-    states = random_states(base.robot, units, count, _SEED, moving, stretch_of(robot))
+    if base.motion is None:
+        states = random_states(base.robot, units, count, _SEED, moving, stretch_of(robot))
+    else:
+        states = JointStates(*base.motion)
     if model.differences:  # where the base stands costs differences of energy digits alone
         robot = replace(robot, base=tuple(step for step in robot.base if step.is_turn))
-    W = unitless_rows(robot, base.model, states, units, moving)
+    W = unitless_rows(robot, base.model, states, units, observed)
     return W.reshape(-1, W.shape[-1])
+
+
+def places_of(base: BaseMap) -> tuple[list[int], list[int]]:
+    """Return the places in q of the joints that moved for a map, and of those that it observes."""
+    names = base.robot.joint_names
+    moving = [k for k, name in enumerate(names) if base.joints is None or name in base.joints]
+    return moving, [k for k in moving if base.measured is None or names[k] in base.measured]
 
 
 def relation_error(W: Array, base: BaseMap, units: Array) -> float:

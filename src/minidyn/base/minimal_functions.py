@@ -1,7 +1,7 @@
 """Dynamics as plain functions of arrays, from standard parameters or from base parameters alone.
 
-The public names `inertia_matrix`, `inverse_dynamics`, `gravity_torque` and `coriolis_matrix` live
-here because they take any base map. Without one they are the functions of
+The public names `inertia_matrix`, `inverse_dynamics`, `forward_dynamics`, `gravity_torque` and
+`coriolis_matrix` live here because they take any base map. Without one they are the functions of
 :mod:`minidyn.dynamics.functions`. With one, base parameters are all that is known: parameters
 outside the set are never needed, and a serial chain runs the cheapest recursion found for it.
 
@@ -43,7 +43,7 @@ from minidyn.errors import MinidynError, NotEquivalent, ShapeError, UnknownName,
 from minidyn.graph.function import Function
 from minidyn.graph.targets.native.kernel import compile_function
 from minidyn.model.canonical import as_understood
-from minidyn.model.robot import Robot
+from minidyn.model.robot import Robot, require_fixed_base
 
 _FOREIGN = 1e-7  # share of a combination that a map may miss by rounding, in the robot's own units
 
@@ -144,6 +144,58 @@ def inverse_dynamics(
     return _from_base(robot, "inverse_dynamics", (q, dq, ddq), base, beta, parameters, out)
 
 
+def forward_dynamics(
+    robot: Robot,
+    q: ArrayLike,
+    dq: ArrayLike,
+    tau: ArrayLike,
+    parameters: ArrayLike | None = None,
+    *,
+    base: BaseMap | None = None,
+    beta: ArrayLike | None = None,
+    formulation: int | None = None,
+    memory: ArrayLike | None = None,
+    out: Array | None = None,
+) -> Array:
+    """Return the accelerations (..., n) that torques cause: links, rotors and friction.
+
+    With a base map everything is computed from base parameters: the inertia matrix by a formulation
+    of LinFang1999, the other torques by the cheapest recursion, and the accelerations from both.
+
+    Args:
+        robot: The robot.
+        q: Positions (..., n).
+        dq: Speeds (..., n).
+        tau: Torques (..., n).
+        parameters: Standard parameters (p,); None: the robot's own.
+        base: A base map of the robot; accelerations are then computed from base parameters alone.
+        beta: Their values (b,); None: those that `parameters` give.
+        formulation: Of the inertia matrix: 1 to 5 as in LinFang1999, 6 meets half-way; None: the
+            cheapest. For serial chains.
+        memory: States of drives that remember, as for `inverse_dynamics`.
+        out: Array (..., n) to write into.
+
+    Example:
+        base = md.base_parameters(robot)
+        ddq = md.forward_dynamics(robot, q, dq, tau, base=base, beta=base.values())
+
+    Raises:
+        NotEquivalent: The map does not determine the torques.
+        NotRealizable: The inertia matrix of these parameters is singular.
+
+    Implements: LinFang1999 section 1, forward dynamics in terms of a minimal set.
+    """
+    if base is None and beta is None and formulation is None:
+        return call(robot, "forward_dynamics", (q, dq, tau), parameters, out, memory=memory)
+    if memory is not None:
+        raise Unsupported(
+            "forward_dynamics: memory= goes with standard parameters; leave out base, beta and "
+            "formulation"
+        )
+    arrays = (q, dq, tau)
+    return _from_base(robot, "forward_dynamics", arrays, base, beta, parameters, out, formulation)
+
+
 def gravity_torque(
     robot: Robot,
     q: ArrayLike,
@@ -204,17 +256,18 @@ def compile(
         what: "inverse_dynamics", "gravity_torque", "coriolis_matrix", "inertia_matrix",
             "forward_dynamics", "regressor", "base_regressor", "lagrange_regressor",
             "lumeng16_regressor", "lumeng16_lagrange_regressor", "slotine_li_regressor",
-            "momentum_regressor", "energy", "energy_regressor", "forward_kinematics", "jacobian".
+            "momentum_regressor", "energy", "energy_regressor", "centroidal_momentum_matrix",
+            "forward_kinematics", "jacobian".
         parameters: None bakes in the robot's values, an array (p,) bakes that in, "argument" makes
             the parameter vector the kernel's last argument.
         base: A base-parameter map, so that base parameters are all that is read: for dynamics,
             where `parameters` are base parameters (b,), and for regressors, whose columns they are;
-            "base_regressor" needs it. Inverse dynamics, gravity torques, inertia and Coriolis
-            matrix are then the cheapest program known, the one that `md.papers.operation_count`
-            counts; finding it takes a few seconds.
-        formulation: Of the inertia matrix from base parameters of a serial chain: 1 to 5 as in
-            LinFang1999, 6 meets half-way; None: the cheapest. Without `base` it is computed from
-            the closed-form minimal set.
+            "base_regressor" needs it. Inverse and forward dynamics, gravity torques, inertia and
+            Coriolis matrix are then the cheapest program known, the one that
+            `md.papers.operation_count` counts; finding it takes a few seconds.
+        formulation: Of the inertia matrix from base parameters of a serial chain, also as a part
+            of forward dynamics: 1 to 5 as in LinFang1999, 6 meets half-way; None: the cheapest.
+            Without `base` a minimal set of its own is read.
         threads: Threads that large batches are split over.
         link: For kinematics, the link or frame; None: the last link.
         target: "native": this machine's processor; "cuda": an NVIDIA GPU, which takes and returns
@@ -232,19 +285,22 @@ def compile(
 
     Implements: LinFang1999 Tables I-V as code.
     """
-    require_robot(robot, str(what))
+    require_robot(robot, str(what), free_base=True)
     check_formulation(formulation, what)
+    if formulation is not None:
+        require_fixed_base(robot, f"formulation={formulation}")
     if formulation is not None and base is None:
         if parameters is not None:
             raise MinidynError(
                 f"{what}: parameters= with formulation= are base parameters; give base=, their map"
             )
-        base = mlc_base(robot, "1999", "inertia")
+        base = _set_for(robot, what)
     if (
         what not in MINIMAL_WHAT
         or what not in WHAT
         or not isinstance(base, BaseMap)
         or robot.implicit_loops
+        or robot.free_base
     ):
         return compile_kernel(
             robot,
@@ -290,7 +346,7 @@ def program_for(
 
 def _check_map(robot: Robot, what: str, base: BaseMap) -> None:
     """Refuse a map of another robot, or one that does not determine a function."""
-    require_robot(robot, what)
+    require_robot(robot, what, free_base=True)
     if not isinstance(base, BaseMap):
         raise MinidynError(f"{what}: base: expected a result of md.base_parameters, got {base!r}")
     require_own(robot, base, what, NEEDED.get(what, "torque"))
@@ -301,6 +357,13 @@ def _check_map(robot: Robot, what: str, base: BaseMap) -> None:
             f"parameters) does not determine {missing}, which it needs; use "
             "md.base_parameters(robot)"
         )
+
+
+def _set_for(robot: Robot, what: str) -> BaseMap:
+    """Return the closed-form minimal set that a formulation of a function reads."""
+    if what == "inertia_matrix":
+        return mlc_base(robot, "1999", "inertia")
+    return base_parameters(robot)  # with the drives
 
 
 def _beta(base: BaseMap, values: ArrayLike) -> Array:
@@ -323,15 +386,17 @@ def _from_base(
     """Run the chain's own recursion, or the standard one on a full vector that has the base
     parameters asked for.
     """
+    if formulation is not None:
+        require_fixed_base(robot, f"formulation={formulation}")
     if base is None:
         if beta is not None:
             raise MinidynError(f"{what}: beta= needs base=, the map whose parameters they are")
-        base = mlc_base(robot, "1999", "inertia")
+        base = _set_for(robot, what)
     if beta is not None and parameters is not None:
         raise MinidynError(f"{what}: give beta= or parameters=, not both")
     # of this robot, not of the one the map was made from
     own = robot.parameters if parameters is None else parameters
-    check_formulation(formulation)
+    check_formulation(formulation, what)
     _check_map(robot, what, base)
     values = base.values(own) if beta is None else _beta(base, beta)
     if not is_chain(

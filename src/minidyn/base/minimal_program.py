@@ -10,20 +10,23 @@ program cheap, once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
+from minidyn.base.closed_form.mlc import mlc_base
 from minidyn.base.numeric.samples import units_of
 from minidyn.base.virtual_links import Carrier, carrier_of, rigid_chain
 from minidyn.dynamics.drives import Shapes, drive_columns, has_load, rotor_inertia_matrix
 from minidyn.dynamics.kernel import function_of
 from minidyn.dynamics.papers.formulations import FORMULATIONS
 from minidyn.dynamics.papers.minimal import (
+    BIAS,
     MEETING,
     MINIMAL_WHAT,
     VirtualLinks,
@@ -31,11 +34,11 @@ from minidyn.dynamics.papers.minimal import (
     motion_inputs,
     record_minimal,
 )
-from minidyn.dynamics.record import require_formulas
+from minidyn.dynamics.record import WHAT, require_formulas
 from minidyn.dynamics.tree import coordinates
-from minidyn.dynamics.vectors import Scalar
+from minidyn.dynamics.vectors import Scalar, solve_symmetric
 from minidyn.errors import MinidynError, UnknownName, Unsupported
-from minidyn.graph.derivative import OPERATIONS, close_graph
+from minidyn.graph.derivative import OPERATIONS, close_graph, shaped
 from minidyn.graph.function import Function, run_tape
 from minidyn.graph.passes import cheapest, optimise
 from minidyn.graph.scalar import Graph
@@ -49,6 +52,8 @@ _ROUNDING = (
     1e-13  # share of a row's largest entry, in the robot's own units, below which an entry is zero
 )
 _LONG = 1200  # steps of a recorded tree from which passes would take many seconds
+BY_FORMULATION = ("inertia_matrix", "forward_dynamics")
+"""Functions that a formulation of the inertia matrix may be chosen for."""
 _PROGRAMS: Recent[tuple[object, ...], Function] = Recent(256)
 
 
@@ -59,9 +64,10 @@ def check_formulation(formulation: int | None, what: str = "inertia_matrix") -> 
         return
     if isinstance(formulation, bool) or formulation not in known:
         raise UnknownName("formulation", str(formulation), [str(k) for k in known])
-    if what != "inertia_matrix":
+    if what not in BY_FORMULATION:
         raise MinidynError(
-            f"formulation={formulation}: formulations are of the inertia matrix, not of {what}"
+            f"formulation={formulation}: formulations are of the inertia matrix, which "
+            f"{' and '.join(BY_FORMULATION)} compute, not of {what}"
         )
 
 
@@ -70,7 +76,8 @@ def is_chain(robot: Robot, tolerance: float) -> bool:
 
     Loads of friction need the standard.
     """
-    return not has_load(robot) and rigid_chain(robot, tolerance) is not None
+    is_plain = not (has_load(robot) or robot.free_base)
+    return is_plain and rigid_chain(robot, tolerance) is not None
 
 
 def no_formulation(robot: Robot, formulation: int) -> Unsupported:
@@ -94,7 +101,8 @@ def minimal_program(
         robot: The robot, without loops that must be solved for.
         what: A function of MINIMAL_WHAT.
         base: A map that determines it.
-        formulation: Of the inertia matrix of a serial chain; None: the cheapest.
+        formulation: Of the inertia matrix of a serial chain, also as a part of its forward
+            dynamics; None: the cheapest.
         beta: Base parameters (b,) to bake in; None: they are the last argument, "beta".
 
     Raises:
@@ -125,33 +133,72 @@ def _program(
             understood, what, parameters="argument" if beta is None else beta, base=base
         )
         return optimise(recorded) if len(recorded.tape) < _LONG else recorded
-    rigid, T = chain
-    carrier = _carrier(rigid, what, formulation)
     lift = base.lift(np.eye(base.rank)).T if base.rank else np.zeros((len(robot.layout), 0))
     units = units_of(robot).parameters[[robot.layout.indices([name])[0] for name in base.kept]]
-    values = _without_rounding(carrier.matrix @ (carrier.base.matrix @ (T @ lift)), units)
     graph = Graph()
     q, dq, ddq = motion_inputs(graph, what, robot.n)
-    given: Sequence[Scalar] = (
+    tau = list(graph.inputs("tau", robot.n)) if what == "forward_dynamics" else []
+    given: list[Scalar] = (
         list(graph.inputs("beta", base.rank, uniform=True)) if beta is None else beta.tolist()
     )
-    phi = _mapped(lift, given)
-    function = minimal_function(rigid, what, formulation)
-    inputs = {"q": q, "dq": dq, "ddq": ddq, "values": _mapped(values, given)}
-    (result,) = run_tape(
-        function, [list(inputs[argument.name]) for argument in function.arguments], OPERATIONS
-    )
+    part = _ChainProgram(robot, *chain, lift, units, given, {"q": q, "dq": dq, "ddq": ddq})
     if what == "inertia_matrix":
-        rotors = rotor_inertia_matrix(robot, phi)
-        places = [(i, j) for i in robot.independent for j in robot.independent]
-        result = [entry + rotors[i][j] for entry, (i, j) in zip(result, places)]
+        result: object = part.inertia_matrix(formulation)
     elif what == "inverse_dynamics":
-        c = coordinates(robot, q, dq, ddq)
+        result = part.torques(what)
+    elif what == "forward_dynamics":
+        bias = part.torques(BIAS)
+        M = part.inertia_matrix(formulation)
+        result = solve_symmetric(M, [t - b for t, b in zip(tau, bias)], robot.joint_names)
+    else:
+        result = part.of_links(what, formulation)
+    return graph.function(what, {WHAT[what].result: result})
+
+
+@dataclass(frozen=True)
+class _ChainProgram:
+    """What functions of a serial chain are recorded from: its links, its drives and a motion."""
+
+    robot: Robot
+    rigid: Robot  # its links in mDH frames
+    to_rigid: Array  # standard parameters of the rigid chain from those of the robot
+    lift: Array  # standard parameters (p, b) that have the base parameters
+    units: Array  # (b,) of the base parameters
+    beta: list[Scalar]
+    motion: dict[str, list[Scalar]]
+
+    def of_links(self, what: str, formulation: int | None = None) -> NDArray[np.object_]:
+        """Return a function's result without drives."""
+        carrier = _carrier(self.rigid, what, formulation)
+        matrix = carrier.matrix @ (carrier.base.matrix @ (self.to_rigid @ self.lift))
+        values = _mapped(_without_rounding(matrix, self.units), self.beta)
+        function = minimal_function(self.rigid, what, formulation)
+        inputs = self.motion | {"values": values}
+        columns = [list(inputs[argument.name]) for argument in function.arguments]
+        return shaped(run_tape(function, columns, OPERATIONS)[0], function.results[0].shape)
+
+    def inertia_matrix(self, formulation: int | None) -> list[list[Scalar]]:
+        """Return the inertia matrix, rotors included."""
+        robot = self.robot
+        rotors = rotor_inertia_matrix(robot, _mapped(self.lift, self.beta))
+        M = self.of_links("inertia_matrix", formulation)
+        joints = robot.independent
+        return [
+            [M[a, b] + rotors[i][j] for b, j in enumerate(joints)] for a, i in enumerate(joints)
+        ]
+
+    def torques(self, what: str) -> list[Scalar]:
+        """Return inverse dynamics or BIAS, drives included."""
+        robot, phi = self.robot, _mapped(self.lift, self.beta)
+        result = list(self.of_links(what))
+        still = [0.0] * robot.n
+        ddq = still if what == BIAS else self.motion["ddq"]
+        c = coordinates(robot, self.motion["q"], self.motion["dq"], ddq)
         for drive in drive_columns(robot, c.dq, c.ddq, Shapes(robot, c.q)):
             for joint, ratio in drive.ratios.items():
                 for k in c.G[joint]:
                     result[k] = result[k] + ratio * (phi[drive.index] * drive.value)
-    return close_graph(graph, function, [result])
+        return result
 
 
 def _without_rounding(matrix: Array, units: Array) -> Array:
@@ -179,6 +226,9 @@ def counted_program(
     What operations are counted of.
     """
     chain = rigid_chain(robot, tolerance)
+    if chain is not None and what == "forward_dynamics":
+        whole = mlc_base(chain[0], "1999", "torque", 0.0)
+        return minimal_program(chain[0], what, whole, formulation)
     if chain is not None:
         return minimal_function(chain[0], what, formulation)
     if formulation is not None:
@@ -215,7 +265,7 @@ def minimal_function(rigid: Robot, what: str, formulation: int | None = None) ->
 
     and of its carrier's values.
     """
-    if what not in MINIMAL_WHAT:
+    if what not in (*MINIMAL_WHAT, BIAS):
         raise UnknownName("function", what, MINIMAL_WHAT)
     return _best(_carrier(rigid, what, formulation).virtual, what, formulation)
 

@@ -31,7 +31,7 @@ from minidyn.dynamics.drives import (
 from minidyn.dynamics.energy import kinetic_columns, potential_columns
 from minidyn.dynamics.loads import drive_loads
 from minidyn.dynamics.tree import Coordinates, Tree
-from minidyn.dynamics.vectors import Scalar, Turn, turn_columns
+from minidyn.dynamics.vectors import Scalar, Turn, add, cross, turn_columns
 from minidyn.model.drives import BREAKAWAY
 from minidyn.model.robot import Robot
 
@@ -125,7 +125,8 @@ def torque_rows(
     """
     every = _rigid_rows(tree, c, kind)
     inertial = [k for part in robot.layout.links for k in range(part.start, part.stop)]
-    if len(inertial) == len(robot.layout) and robot.n == len(robot.joints):
+    all_move = robot.n == len(robot.joints) and not robot.free_base
+    if len(inertial) == len(robot.layout) and all_move:
         return every
     if friction and shapes is None:
         loads = None
@@ -136,7 +137,7 @@ def torque_rows(
             )
         shapes = Shapes(robot, c.q, loads, some_states(robot, c, kind.shape))
     rows = kind.zeros(robot.n, len(robot.layout))
-    if robot.n == len(robot.joints):
+    if all_move:
         rows[..., inertial] = every
     else:
         for joint, row in enumerate(c.G):
@@ -171,7 +172,10 @@ def energy_rows(robot: Robot, tree: Tree, c: Coordinates, kind: Arithmetic) -> S
 
 
 def _rigid_rows(tree: Tree, c: Coordinates, kind: Arithmetic) -> Stack:
-    """Return the regressor of all joints without drives (..., joints, 10 links)."""
+    """Return the regressor of all joints without drives (..., joints, 10 links).
+
+    The six rows of a free base stand behind those of the joints; vectors are in its frame.
+    """
     reduced, moves, n = kind.reduced, tree.moves, len(tree.moves)
     parents = [move.parent + 1 for move in moves]
     turning: Stack = np.array([[int(move.turning)] for move in moves], dtype=kind.dtype)
@@ -185,7 +189,7 @@ def _rigid_rows(tree: Tree, c: Coordinates, kind: Arithmetic) -> Stack:
             path[k] += path[move.parent]
     frames = _frames(tree, kind)
     own, above = frames[..., 1:, :, :], frames.take(parents, axis=-3)
-    speeds = _filled([c.dq, c.ddq], kind)
+    speeds = _filled([c.dq[:n], c.ddq[:n]], kind)
     axis = reduced(own @ _filled([move.axis for move in moves], kind)[..., None])[..., 0]
     shift = reduced(above @ _filled([move.shift for move in moves], kind)[..., None])
     origin = shift[..., 0]
@@ -199,17 +203,24 @@ def _rigid_rows(tree: Tree, c: Coordinates, kind: Arithmetic) -> Stack:
     # motion of all links (w, dw, a): sums along the path of what each joint adds
     gain = axis * speeds[..., 0, :, None], axis * speeds[..., 1, :, None]
     motion = kind.zeros(n + 1, 3, 3)  # the base first
-    motion[..., 1:, 0, :] = reduced(path @ (turning * reduced(gain[0])))
+    if tree.axes is not None:
+        (v, w), (dv, dw) = tree.root_vectors(c.dq), tree.root_vectors(c.ddq)
+        motion[..., :, :, :] = reduced(_filled([w, dw, add(dv, cross(w, v))], kind))[
+            ..., None, :, :
+        ]
+    motion[..., 1:, 0, :] = reduced(motion[..., 1:, 0, :] + path @ (turning * reduced(gain[0])))
     carried = reduced(
         _skewed(motion[..., 0, :].take(parents, axis=-2)) @ reduced(gain[0])[..., None]
     )[..., 0]
-    motion[..., 1:, 1, :] = reduced(path @ reduced(turning * (gain[1] + carried)))
+    motion[..., 1:, 1, :] = reduced(
+        motion[..., 1:, 1, :] + path @ reduced(turning * (gain[1] + carried))
+    )
     A = _rates(motion, _ACCELERATIONS, kind).reshape(*motion.shape)
     added = (A.take(parents, axis=-3) @ shift)[..., 0] + sliding * (gain[1] + 2 * carried)
     if lever is not None:
         added = reduced(added) + (A[..., 1:, :, :] @ lever)[..., 0]
     gravity = _filled([tree.gravity], kind)
-    motion[..., 1:, 2, :] = reduced(path @ reduced(added) - gravity)
+    motion[..., 1:, 2, :] = reduced(motion[..., 1:, 2, :] + path @ reduced(added) - gravity)
 
     # what unit speed of joint j gives link i: w = z, v = z × (origin of link i - origin of joint
     # j), in link frames
@@ -220,13 +231,24 @@ def _rigid_rows(tree: Tree, c: Coordinates, kind: Arithmetic) -> Stack:
     spread = np.swapaxes(across, -1, -2).swapaxes(-3, -2).reshape(*across.shape[:-3], 3, 3 * n)
     reach = (origin @ spread).reshape(*origin.shape[:-1], n, 3)
     twist[..., 1, :] = reduced(turning * (reach - moved) + sliding * axis[..., None, :, :])
-    twist = reduced(twist.reshape(*kind.shape, n, 2 * n, 3) @ own).reshape(*kind.shape, n, n, 6)
+    if tree.axes is not None:
+        twist = np.concatenate([twist, _root_twists(origin, kind)], axis=-3)
+        path = np.concatenate([path, np.ones((n, 6), dtype=kind.dtype)], axis=1)
+    twist = reduced(twist.reshape(*kind.shape, n, -1, 3) @ own).reshape(*kind.shape, n, -1, 6)
     wrenches = _rates(reduced(motion[..., 1:, :, :] @ own), _WRENCHES, kind).reshape(
         *kind.shape, n, 6, 10
     )
     blocks = reduced(twist @ wrenches) * path[:, :, None]  # (..., link, joint, ten)
-    rows: Stack = np.moveaxis(blocks, -3, -2).reshape(*kind.shape, n, 10 * n)
+    rows: Stack = np.moveaxis(blocks, -3, -2).reshape(*kind.shape, -1, 10 * n)
     return rows
+
+
+def _root_twists(origin: Stack, kind: Arithmetic) -> Stack:
+    """Return what unit rates of a free base give links at these origins (..., links, 6, 2, 3)."""
+    twist = kind.zeros(origin.shape[-2], 6, 2, 3)
+    twist[..., 3:, 0, :] = twist[..., :3, 1, :] = _EYE
+    twist[..., 3:, 1, :] = _skewed(origin)  # rows of [o×] are e × o
+    return twist
 
 
 def _frames(tree: Tree, kind: Arithmetic) -> Stack:

@@ -43,7 +43,7 @@ from minidyn.graph.targets.c import FINITE
 from minidyn.model.drives import BREAKAWAY, BY_SYMBOL, FRICTION, PRESLIDING, REST_TIME, ROTOR
 from minidyn.model.geometry import TOLERANCE
 from minidyn.model.joint import Joint
-from minidyn.model.robot import Robot
+from minidyn.model.robot import Robot, require_fixed_base
 from minidyn.notices import Notice, warning
 from minidyn.text import safe_comment
 
@@ -354,7 +354,7 @@ def save(robot: Robot | str | os.PathLike[str], path: str | os.PathLike[str]) ->
     """
     if isinstance(path, Robot):
         raise WrongArgument("save: robot and path seem to be swapped; expected save(robot, path)")
-    robot = as_robot(robot)
+    robot = as_robot(robot, free_base=True)
     if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
         raise DescriptionError(f"save: expected a file's path, got {path!r}")
     target = Path(path)
@@ -374,6 +374,7 @@ def save(robot: Robot | str | os.PathLike[str], path: str | os.PathLike[str]) ->
 
         write_mjcf(robot, target)
     elif suffix == ".c":
+        require_fixed_base(robot, "save as .c (md.compile(...).source prints single functions)")
         for name, text in c_model(robot, target.stem)[0].items():
             write_atomically(target.with_name(name), text.encode())
     else:

@@ -164,11 +164,12 @@ def c_numbers(values: Array) -> str:
 
 
 def guarded_observer(
-    robot: Robot, noise: Array, program: Function, guard: SampleGuard, target: str
+    robot: Robot, noise: Array, program: Function, size: int, guard: SampleGuard, target: str
 ) -> str:
     """Return a momentum observer's step with its checks as C source ("c") or header ("h").
 
-    Other targets: the arithmetic alone.
+    `size` is the length of its state but for what the guard remembers. Other targets: the
+    arithmetic alone.
     """
     if target not in ("c", "h"):
         notes = ["Checks nothing: one value that is not finite stays in the state for ever."]
@@ -176,13 +177,12 @@ def guarded_observer(
     inner = source_name(robot, program)
     name = inner.removesuffix("_unchecked")
     source = function_source(robot, program, target, flag_notes(name, guard))
-    old = 4 * guard.n
     body = _OBSERVER.format(
         name=name,
         n=guard.n,
-        old=old,
-        size=old + guard.size,
-        phase=old + 9 * guard.n,
+        old=size,
+        size=size + guard.size,
+        phase=size + 9 * guard.n,
         noise=c_numbers(noise),
         **flag_values(),
     )

@@ -35,9 +35,10 @@ from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
 from minidyn.control.controller import gain_vector, positive
+from minidyn.control.friction_tracking import FrictionTracking
 from minidyn.control.guarded_source import guarded_observer
 from minidyn.control.sample_guard import NEVER, RUNNING, SampleGuard, sample_guard
-from minidyn.control.sample_status import Codes, SampleStatus
+from minidyn.control.sample_status import Codes, Flags, SampleStatus
 from minidyn.control.watch import (
     Margins,
     Watch,
@@ -53,21 +54,24 @@ from minidyn.dynamics.kernel import run_function
 from minidyn.dynamics.newton_euler import regrouped
 from minidyn.dynamics.record import build, without_unknowns
 from minidyn.dynamics.vectors import Scalar
-from minidyn.errors import MinidynError
+from minidyn.errors import MinidynError, ShapeError
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.graph.derivative import OPERATIONS, vjp
 from minidyn.graph.function import Function, evaluate, run_tape
-from minidyn.graph.scalar import Graph
+from minidyn.graph.scalar import Graph, sign
 from minidyn.graph.targets.native.kernel import NativeFunction, compile_function
 from minidyn.model.robot import Robot
 from minidyn.recording.ready import RecordingLike, as_recording, in_robot_order, ready
 from minidyn.recording.recording import Recording
+
+_HOLDS = SampleStatus.GAP | SampleStatus.HELD | SampleStatus.NOT_WATCHING
 
 NOT_WATCHING_THRESHOLD = -1.0
 """While nobody watches: any torque passes it, so that those who compare torques alone stop, too."""
 
 _STATES = 400  # poses and motions at which the uncertainty of the model is looked at
 _SPREAD = 3.0  # standard deviations of the model's torque that its parameters may be off
+_ORDINARY = 0.25  # square of an ordinary speed over the limit
 _RANGE = {
     True: np.pi,
     False: 0.5,
@@ -119,6 +123,15 @@ class ObserverStep(NamedTuple):
     status: Codes
 
 
+class _Run(NamedTuple):
+    """What an observer gives along one run of a log."""
+
+    torque: Array  # (N, n)
+    threshold: Array  # (N, n)
+    status: Codes  # (N,)
+    friction: Array  # (n, 2), at the end
+
+
 @dataclass(frozen=True, eq=False)
 class Observer:
     """A momentum observer of one robot; :func:`momentum_observer` makes it.
@@ -140,6 +153,7 @@ class Observer:
         guard: What is checked of each sample.
         known_torque: (recording) -> torques (N, n) that are no part of the robot, subtracted by
             `watch`; None: none.
+        tracking: Of friction that differs from the model's; None: friction is taken as it is.
     """
 
     robot: Robot
@@ -149,6 +163,7 @@ class Observer:
     margins: Margins
     guard: SampleGuard
     known_torque: Callable[[Recording], Array] | None = None
+    tracking: FrictionTracking | None = None
 
     @property
     def joint_names(self) -> tuple[str, ...]:
@@ -160,8 +175,19 @@ class Observer:
         graph = Graph()
         q, dq = (list(graph.inputs(name, self.robot.n)) for name in ("q", "dq"))
         p, rest, friction = momentum_parts(self.robot, q, dq)
-        results = {"p": p, "rest": rest, "bound": self.margins.bound(dq, friction)}
-        return graph.function("momentum", results)
+        unlearnt: list[Scalar] = [0.0] * (self._size - 4 * self.robot.n)
+        bound = self._friction(dq, friction, unlearnt)[1]
+        return graph.function("momentum", {"p": p, "rest": rest, "bound": bound})
+
+    def _friction(
+        self, dq: list[Scalar], friction: list[Scalar], memory: list[Scalar]
+    ) -> tuple[list[Scalar], list[Scalar]]:
+        """Record what friction is more than the model's (n), and the largest error of the model."""
+        if self.tracking is None:
+            return [0.0] * self.robot.n, self.margins.bound(dq, friction)
+        tracked = self.tracking.tracked(memory, self.tracking.parts(dq, friction))
+        known = self.margins.bound(dq, [0.0] * self.robot.n)
+        return tracked.correction, [a + b for a, b in zip(known, tracked.bound)]
 
     def _parts(self, q: ArrayLike, dq: ArrayLike) -> tuple[Array, Array, Array]:
         """Return momentum, the rest of the torque, and the largest error of the model.
@@ -175,17 +201,29 @@ class Observer:
         """1 - exp(-K T) of each joint."""
         return np.asarray(-np.expm1(-self.gain * self.period))
 
+    @property
+    def _size(self) -> int:
+        """Length of the state but for what the guard remembers."""
+        return 4 * self.robot.n + (0 if self.tracking is None else self.tracking.size)
+
+    @property
+    def state_size(self) -> int:
+        """Length of the state: 18n + 5, or 13n + 3 where friction is not tracked."""
+        return self._size + self.guard.size
+
     def program(self) -> Function:
         """Return the recorded arithmetic of a step, which checks nothing.
 
-        (state (4n), q, dq, tau) -> (torque, threshold, next_state, bound).
+        (state but for that of the guard, q, dq, tau) -> (torque, threshold, next_state, bound).
         """
         graph, n = Graph(), self.robot.n
-        state = list(graph.inputs("state", 4 * n))
+        state = list(graph.inputs("state", self._size))
         q, dq, tau = (list(graph.inputs(name, n)) for name in ("q", "dq", "tau"))
         p, rest, friction = momentum_parts(self.robot, q, dq)
-        bound = self.margins.bound(dq, friction)
-        torque, threshold, kept = [], [], []
+        memory = state[4 * n :]
+        correction, bound = self._friction(dq, friction, memory)
+        rest = [torque + more for torque, more in zip(rest, correction)]
+        torque, threshold, kept, left, passes = [], [], [], [], []
         for j, share in enumerate(self._share.tolist()):
             r, before, old, error = state[j], state[n + j], state[2 * n + j], state[3 * n + j]
             now = 0.5 * rest[j] if self.held else 0.5 * (rest[j] - tau[j])
@@ -196,7 +234,12 @@ class Observer:
             kept.append(
                 (torque[j], p[j], (tau[j] if self.held else 0.5 * tau[j]) - 0.5 * rest[j], error)
             )
+            left.append(-mean)  # friction that is missing looks like a torque against it
+            passes.append(0.5 * (1.0 + sign(torque[j] * sign(torque[j]) - threshold[j])))
         moved = [entry[part] for part in range(4) for entry in kept]
+        if self.tracking is not None:
+            parts = self.tracking.parts(dq, friction)
+            moved += self.tracking.step(memory, dq, parts, left, passes)
         results = {"torque": torque, "threshold": threshold, "next_state": moved, "bound": bound}
         return graph.function("observer_step_unchecked", results)
 
@@ -205,13 +248,13 @@ class Observer:
         return compile_function(self.program())
 
     def begin(self, q: ArrayLike, dq: ArrayLike, tau: ArrayLike) -> Array:
-        """Return the state (..., 13n + 3) at the first sample: no external torque.
+        """Return the state (..., state_size) at the first sample: no external torque.
 
-        Residual, momentum, torque of the period before and error bound, n each; then what the
-        guard remembers.
+        Residual, momentum, torque of the period before and error bound, n each; what is known of
+        friction; then what the guard remembers.
         """
         shape = self.guard.sample(q, dq, tau).shape[:-1]
-        return self(np.zeros((*shape, 4 * self.robot.n + self.guard.size)), q, dq, tau).state
+        return self(np.zeros((*shape, self.state_size)), q, dq, tau).state
 
     def __call__(
         self,
@@ -227,16 +270,21 @@ class Observer:
         another than the period: lost samples show in it.
         """
         whole, n = np.asarray(state, dtype=float), self.robot.n
-        old, memory = whole[..., : 4 * n], whole[..., 4 * n :]
+        if whole.shape[-1:] != (self.state_size,):
+            raise ShapeError(
+                f"state: expected {self.state_size} numbers (Observer.begin), got {whole.shape}"
+            )
+        old, memory = whole[..., : self._size], whole[..., self._size :]
         torque, threshold, moved, bound = self._step(old, q, dq, tau)
         finite = np.isfinite(moved).all(axis=-1)
         status, after, used = self.guard.check(memory, q, dq, tau, elapsed, finite)
         if not used.all():
             begun, begins = after[..., 9 * n, None] == RUNNING, memory[..., 9 * n, None] == 0.0
-            error = np.where(begins, bound, old[..., 3 * n :])
-            based = np.concatenate([old[..., :n], moved[..., n : 3 * n], error], axis=-1)
+            error = np.where(begins, bound, old[..., 3 * n : 4 * n])
+            kept = [old[..., :n], moved[..., n : 3 * n], error, old[..., 4 * n :]]
+            based = np.concatenate(kept, axis=-1)
             moved = np.where(used[..., None], moved, np.where(begun, based, old))
-            torque, threshold = moved[..., :n], self.margins.noise + moved[..., 3 * n :]
+            torque, threshold = moved[..., :n], self.margins.noise + moved[..., 3 * n : 4 * n]
             alarm = (status & SampleStatus.NOT_WATCHING).astype(bool)
             threshold = np.where(alarm[..., None], NOT_WATCHING_THRESHOLD, threshold)
         return ObserverStep(np.concatenate([moved, after], axis=-1), torque, threshold, status)
@@ -245,12 +293,27 @@ class Observer:
         """Return the step as self-contained C99, which checks its samples as the step here does.
 
         int NAME(state, q, dq, tau, elapsed, torque, threshold, next_state) returns the flags of
-        :class:`SampleStatus`. The state has 13n + 3 entries; all zero, it begins.
+        :class:`SampleStatus`. The state has 18n + 5 entries, 13n + 3 where friction is not
+        tracked; all zero, it begins.
 
         Args:
             target: "c" or "h". "python" and "jax": the arithmetic alone, which checks nothing.
         """
-        return guarded_observer(self.robot, self.margins.noise, self.program(), self.guard, target)
+        program = self.program()
+        return guarded_observer(
+            self.robot, self.margins.noise, program, self._size, self.guard, target
+        )
+
+    def friction(self, state: ArrayLike) -> Array:
+        """Return by how much friction differs from the model's (..., n, 2), as shares.
+
+        Of the part that follows the sign of the speed, and of the part that grows with it.
+        """
+        n = self.robot.n
+        if self.tracking is None:
+            return np.zeros((*np.shape(state)[:-1], n, 2))
+        own = np.asarray(state, dtype=float)[..., 4 * n : 9 * n]
+        return own.reshape(*own.shape[:-1], n, 5)[..., :2].copy()
 
     def wrench(self, q: ArrayLike, torque: ArrayLike, link: str | None = None) -> Array:
         """Return the wrench (..., 6) at a link's or frame's origin that explains external torques
@@ -325,24 +388,77 @@ class Observer:
         along = [
             own._along(made.q[a:b], dq[a:b], tau[a:b], elapsed[a:b]) for a, b in pairwise(cuts)
         ]
-        torque, threshold, status = (np.concatenate([run[k] for run in along]) for k in range(3))
-        result = Watch(self.robot, made.t, made.q, torque, threshold, status)
+        torque = np.concatenate([run.torque for run in along])
+        threshold = np.concatenate([run.threshold for run in along])
+        status = np.concatenate([run.status for run in along])
+        friction = along[-1].friction
+        noisy = own._noisy_speeds(made.q, dq) if raw.dq is not None else np.zeros(0)
+        result = Watch(
+            *(self.robot, made.t, made.q, torque, threshold, status),
+            friction=friction,
+            speed_noise=noisy,
+        )
         pauses = pauses_of(result, cuts)
-        events = events_of(result, cuts, 3.0 / float(self.gain.min()))
+        events = events_of(result, dq, cuts, 3.0 / float(self.gain.min()))
         return replace(result, events=events, pauses=pauses)
+
+    def _noisy_speeds(self, q: Array, dq: Array) -> Array:
+        """Return the noise (n,) of speeds (N, n) where it passes thresholds, else nothing.
+
+        Noise is what second differences have; a hundredth of them may be jumps.
+        """
+        bends = np.abs(np.diff(dq, 2, axis=0))
+        bends = bends[np.isfinite(bends).all(axis=1)]
+        if len(bends) < _STATES:
+            return np.zeros(0)
+        usual = np.minimum(bends, np.quantile(bends, 0.99, axis=0))
+        noise = np.sqrt(np.mean(usual**2, axis=0) / 6.0)
+        poses = q[np.isfinite(q).all(axis=1)][:: max(1, len(q) // _STATES)]
+        passed = _passed_on(self.robot, self.gain, self.period, noise, poses)
+        return noise if np.any(_SPREAD * passed > self.margins.noise) else np.zeros(0)
 
     def _of_period(self, period: float) -> Observer:
         """Return the observer of another period."""
-        return replace(self, period=period, guard=replace(self.guard, period=period))
+        tracking = None if self.tracking is None else replace(self.tracking, period=period)
+        guard = replace(self.guard, period=period)
+        return replace(self, period=period, guard=guard, tracking=tracking)
 
-    def _along(self, q: Array, dq: Array, tau: Array, elapsed: Array) -> tuple[Array, Array, Codes]:
-        """Return torque, threshold (N, n) and status (N,) along one run, as N steps give them."""
-        from scipy.signal import lfilter
-
+    def _along(self, q: Array, dq: Array, tau: Array, elapsed: Array) -> _Run:
+        """Return torque, threshold and status along one run, as N steps give them."""
         sample = self.guard.sample(q, dq, tau)
         status, used, first = self.guard.along(sample, elapsed)
         finite, inside = self.guard.possible(sample)
         q, dq, tau = (np.where((finite & inside)[:, None], part, 0.0) for part in (q, dq, tau))
+        if self.tracking is not None:
+            return self._steps(np.stack([q, dq, tau], axis=1), status, used)
+        return self._filtered((q, dq, tau), status, used, first)
+
+    def _steps(self, samples: Array, status: Codes, used: Flags) -> _Run:
+        """Return a run step by step: what is learnt of friction depends on all before."""
+        n, state, noise = self.robot.n, np.zeros(self._size), self.margins.noise
+        usable = (status & ~_HOLDS) == 0  # the balance may go on from it
+        torque = np.zeros((len(samples), n))
+        threshold = torque + noise
+        begun = False
+        for k, (q, dq, tau) in enumerate(samples):
+            if usable[k]:
+                _, _, moved, bound = self._step(state, q, dq, tau)
+                if used[k]:
+                    state = moved
+                else:
+                    error = state[3 * n : 4 * n] if begun else bound
+                    state = np.concatenate([state[:n], moved[n : 3 * n], error, state[4 * n :]])
+                begun = True
+            torque[k], threshold[k] = state[:n], noise + state[3 * n : 4 * n]
+        return _Run(torque, threshold, status, self.friction(state))
+
+    def _filtered(
+        self, sample: tuple[Array, Array, Array], status: Codes, used: Flags, first: int
+    ) -> _Run:
+        """Return a run by filters over the whole of it."""
+        from scipy.signal import lfilter
+
+        q, dq, tau = sample
         p, rest, bound = self._parts(q, dq)
         middle = 0.5 * (rest[1:] + rest[:-1])
         acting = tau[:-1] if self.held else 0.5 * (tau[1:] + tau[:-1])
@@ -361,7 +477,9 @@ class Observer:
                 torque[:, j] = lfilter(*coefficients, mean[moving, j])[latest]
                 errors[:, j] = lfilter(*coefficients, bound[moving, j], zi=start)[0][latest]
             errors[:first] = 0.0
-        return torque, self.margins.noise + errors, status
+        return _Run(
+            torque, self.margins.noise + errors, status, self.friction(np.zeros(self._size))
+        )
 
 
 def momentum_observer(
@@ -372,6 +490,7 @@ def momentum_observer(
     threshold: ArrayLike | None = None,
     false_alarms: float = 1.0,
     friction_error: float = 0.1,
+    track_friction: bool = True,
     standstill: float = 0.02,
     speed_noise: ArrayLike = 0.0,
     held: bool = True,
@@ -393,7 +512,9 @@ def momentum_observer(
             for a bare robot, of which nothing is known, so high that nothing passes it.
         false_alarms: How often an hour noise alone may pass a threshold, all joints together.
         friction_error: Share by which friction may have changed since (warm gears, other load): 0.1
-            is ten percent.
+            is ten percent. With tracking: at the start; 0.5 where gears may be cold.
+        track_friction: Follow slow changes of friction while nothing touches the robot
+            (:mod:`minidyn.control.friction_tracking`); thresholds then follow what is known of it.
         standstill: Speed, rad/s or m/s, below which the direction of friction is not known.
         speed_noise: Standard deviation of measured speeds, rad/s or m/s, a number or one for each
             joint.
@@ -418,12 +539,12 @@ def momentum_observer(
     shaky = np.broadcast_to(np.asarray(speed_noise, dtype=float), (own.n,))
     if threshold is not None:
         noise = gain_vector("threshold", threshold, own.n)
-        rest, moving = zeros, zeros
+        std, rest, moving = noise / _SPREAD, zeros, zeros
     elif estimate is None:
-        noise, rest, moving = np.full(own.n, NEVER), zeros, zeros
+        noise, std, rest, moving = np.full(own.n, NEVER), np.ones(own.n), zeros, zeros
     else:
-        both = residual_noise(estimate, K), _passed_on(own, K, length, shaky, q)
-        noise = passage_level(own.n, K, rate) * np.hypot(*both)
+        std = np.hypot(residual_noise(estimate, K), _passed_on(own, K, length, shaky, q))
+        noise = passage_level(own.n, K, rate) * std
         rest, moving = _uncertainty(estimate, q, dq, ddq, limit)
     margins = Margins(noise, rest, moving, zeros, limit, float(friction_error), slow)
     known = (
@@ -432,8 +553,13 @@ def momentum_observer(
     guard = sample_guard(
         own, length, bounds=bounds, frozen=frozen, watchdog=watchdog, standstill=slow
     )
-    made = Observer(robot, K, length, bool(held), margins, guard, known)
-    return replace(made, margins=replace(margins, level=_level(robot, q, 10.0 * width.max())))
+    margins = replace(margins, level=_level(robot, q, 10.0 * width.max()))
+    tracking = None
+    knows_noise = estimate is not None or threshold is not None
+    if track_friction and knows_noise and np.any(margins.level > 0.0):
+        off = (rest + _ORDINARY * moving) / _SPREAD
+        tracking = FrictionTracking(margins.level, std, off, K, float(friction_error), slow, length)
+    return Observer(robot, K, length, bool(held), margins, guard, known, tracking)
 
 
 def _motions(robot: Robot) -> tuple[Array, Array, Array, Array]:

@@ -6,9 +6,9 @@ Thresholds of external torques, and the events of a log where one was passed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,6 +40,27 @@ HELD = warning(
     "while the joint moved, or samples were missing. The residual was held meanwhile.",
     "Single ones do no harm. Many point to a loose cable, a lost connection or a broken sensor.",
 )
+
+FRICTION = warning(
+    "watch.friction",
+    "A torque that passed its threshold follows the sign of the joint's speed, as friction does: "
+    "friction has changed since the model was identified.",
+    "Let the robot warm up, or identify its friction again. A push that reverses with the joint "
+    "would look the same.",
+)
+
+NOISY_SPEEDS = warning(
+    "watch.noisy_speeds",
+    "Speeds are noisier than the thresholds allow for: noise alone passes them.",
+    "Give speed_noise={speed_noise}, in the shell --speed-noise; or take speeds that are filtered.",
+)
+
+AROUND = 5.0
+"""Seconds before and after an event in which its cause is looked for."""
+FOLLOWS = 0.8
+"""Share of a torque that follows the sign of speed, from which it is friction."""
+BOTH_WAYS = 0.2
+"""Least share of the torque in one direction of motion over that in the other."""
 
 _CAUSES = (
     SampleStatus.NOT_FINITE | SampleStatus.OUT_OF_RANGE | SampleStatus.STUCK | SampleStatus.GAP
@@ -102,6 +123,8 @@ class Event:
         ratio: Largest external torque over threshold.
         torque: External torques (n,) when that was, N m or N, joint side.
         at: Index of that sample in the log.
+        kind: "contact", or "friction": the torque follows the sign of the joint's speed, before and
+            after it reverses.
     """
 
     start: float
@@ -110,6 +133,7 @@ class Event:
     ratio: float
     torque: tuple[float, ...]
     at: int
+    kind: Literal["contact", "friction"] = "contact"
 
 
 @dataclass(frozen=True)
@@ -140,6 +164,10 @@ class Watch:
         status: Flags (N,) of :class:`SampleStatus`; 0: the sample was used.
         events: Where a joint passed its threshold.
         pauses: Where nobody watched for longer than the watchdog's time: an alarm, too.
+        friction: By how much friction differs from the model's at the end (n, 2), as shares: of the
+            part that follows the sign of the speed, and of the part that grows with it.
+        speed_noise: Standard deviation (n,) of the speeds, where thresholds do not allow for it;
+            else empty.
     """
 
     robot: Robot
@@ -150,6 +178,8 @@ class Watch:
     status: Codes
     events: tuple[Event, ...] = ()
     pauses: tuple[Pause, ...] = ()
+    friction: Array = field(default_factory=lambda: np.zeros((0, 2)))
+    speed_noise: Array = field(default_factory=lambda: np.zeros(0))
 
     @property
     def held(self) -> int:
@@ -164,8 +194,29 @@ class Watch:
     @property
     def notices(self) -> tuple[Notice, ...]:
         """Samples that could not be used, and pauses of watching."""
+        return (*self._of_friction(), *self._of_speeds(), *self._of_samples())
+
+    def _of_speeds(self) -> list[Notice]:
+        """Return that speeds are too noisy for the thresholds."""
+        if not len(self.speed_noise):
+            return []
+        noise = [float(f"{value:.2g}") for value in self.speed_noise]
+        text = f"speeds have noise of up to {max(noise):.2g} rad/s or m/s, which thresholds lack"
+        return [NOISY_SPEEDS(text, speed_noise=noise)]
+
+    def _of_friction(self) -> list[Notice]:
+        """Return what friction has changed, where that passed a threshold."""
+        names = [name for event in self.events if event.kind == "friction" for name in event.joints]
+        if not names:
+            return []
+        joints = list(dict.fromkeys(names))
+        text = f"friction has changed at {', '.join(joints)}: the torque follows the sign of speed"
+        return [FRICTION(text, joints=joints)]
+
+    def _of_samples(self) -> list[Notice]:
+        """Return which samples were not used, and where nobody watched."""
         if not self.held:
-            return ()
+            return []
         causes = ", ".join(SampleStatus(int(np.bitwise_or.reduce(self.status))).causes())
         share = f"{self.held} of {len(self.status)} samples"
         found = [HELD(f"{share} were not used: {causes}", samples=self.held, causes=causes)]
@@ -176,7 +227,7 @@ class Watch:
                 f"t = {self.pauses[0].start:.4g} s: {', '.join(self.pauses[0].causes)}"
             )
             found.append(NOT_WATCHING(text, pauses=len(self.pauses), longest=longest))
-        return tuple(found)
+        return found
 
     @property
     def least_force(self) -> Array:
@@ -212,6 +263,7 @@ class Watch:
             "held": self.held,
             "seconds": self.seconds,
             "threshold": dict(zip(self.robot.joint_names, median.tolist())),
+            "friction": dict(zip(self.robot.joint_names, self.friction.tolist())),
             "largest": dict(zip(self.robot.joint_names, largest.tolist())),
             "least_force": [
                 force if np.isfinite(force) else None for force in self.least_force.tolist()
@@ -223,6 +275,7 @@ class Watch:
             "from, s": [event.start for event in self.events],
             "to, s": [event.end for event in self.events],
             "joints": [", ".join(event.joints) for event in self.events],
+            "cause": [event.kind for event in self.events],
             "torque / threshold": [event.ratio for event in self.events],
         }
         return DisplayTable(repr(self), columns).to_html()
@@ -292,8 +345,8 @@ def least_forces(
         return np.asarray((threshold[..., None, :] / felt).min(axis=-1))
 
 
-def events_of(watch: Watch, cuts: Sequence[int], apart: float) -> tuple[Event, ...]:
-    """Return the events of a log that is cut into runs.
+def events_of(watch: Watch, dq: Array, cuts: Sequence[int], apart: float) -> tuple[Event, ...]:
+    """Return the events of a log with speeds dq (N, n) that is cut into runs.
 
     Those closer than `apart` seconds are one.
     """
@@ -314,8 +367,32 @@ def events_of(watch: Watch, cuts: Sequence[int], apart: float) -> tuple[Event, .
             ]
             at = first + int(np.argmax(worst[first : last + 1]))
             ends, seen = (float(t[first]), float(t[last])), tuple(names[j] for j in order)
-            found.append(Event(*ends, seen, float(worst[at]), tuple(watch.torque[at].tolist()), at))
+            torque = tuple(watch.torque[at].tolist())
+            kind = _cause(watch, dq, (begin, end), (first, last), joints.tolist())
+            found.append(Event(*ends, seen, float(worst[at]), torque, at, kind))
     return tuple(found)
+
+
+def _cause(
+    watch: Watch, dq: Array, run: tuple[int, int], event: tuple[int, int], joints: Sequence[int]
+) -> Literal["contact", "friction"]:
+    """Return what passed the thresholds of some joints.
+
+    Friction, where the torque of each of these joints has the sign of its speed, or the opposite
+    one, for nearly all of the seconds about the event, and the joint moves both ways there; else a
+    contact, which is the safe side.
+    """
+    begin = max(run[0], int(np.searchsorted(watch.t, watch.t[event[0]] - AROUND)))
+    end = min(run[1], int(np.searchsorted(watch.t, watch.t[event[1]] + AROUND)) + 1)
+    for j in joints:
+        torque, speed = watch.torque[begin:end, j], dq[begin:end, j]
+        size = np.abs(torque)
+        way = np.sign(speed)
+        along = [float(size[way == side].sum()) for side in (1.0, -1.0)]
+        share = abs(float((torque * way).sum())) / max(float(size.sum()), 1e-300)
+        if share < FOLLOWS or min(along) < BOTH_WAYS * max(along):
+            return "contact"
+    return "friction"
 
 
 def pauses_of(watch: Watch, cuts: Sequence[int]) -> tuple[Pause, ...]:

@@ -425,7 +425,7 @@ def rotor_inertia_matrix(robot: Robot, phi: Sequence[Scalar]) -> list[list[Scala
 
     Σ_j Ia_j c_j c_jᵀ, and Ja_j on the diagonal.
     """
-    still = [0.0] * len(robot.joints)
+    still = [0.0] * robot.all_rates
     M: list[list[Scalar]] = [[0.0] * len(still) for _ in still]
     for column in drive_columns(robot, still, still, None):
         for i, ci in column.ratios.items():
@@ -552,7 +552,7 @@ def all_columns(
     """
     layout = sixteen_layout(robot) if sixteen else robot.layout
     parts = sixteen_links(layout) if sixteen else layout.links
-    every: list[list[Scalar]] = [[0.0] * len(layout) for _ in robot.joints]
+    every: list[list[Scalar]] = [[0.0] * len(layout) for _ in range(robot.all_rates)]
     for part, block in zip(parts, blocks):
         for joint, entries in block.items():
             every[joint][part] = entries

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from minidyn.dynamics.tree import Tree
-from minidyn.dynamics.vectors import Scalar, Vector, add, cross, dot, scale, to_child, to_parent
+from minidyn.dynamics.vectors import Scalar, Vector, add, cross, dot, scale, to_child
 
 
 def kinetic_columns(tree: Tree, dq: Sequence[Scalar]) -> list[list[Scalar]]:
@@ -21,6 +21,8 @@ def kinetic_columns(tree: Tree, dq: Sequence[Scalar]) -> list[list[Scalar]]:
     found: list[tuple[Vector, Vector]] = []
     for index, (move, speed) in enumerate(zip(tree.moves, dq)):
         w, v = tree.zeros, tree.zeros
+        if tree.axes is not None and move.parent < 0:
+            v, w = tree.root_vectors(dq)
         if move.parent >= 0:
             w, v = move.twist_to_child(*found[move.parent])
         if not move.fixed:
@@ -52,7 +54,7 @@ def potential_columns(tree: Tree) -> list[list[Scalar]]:
     M; zero where the mass is at the world's origin.
     """
     columns = []
-    base_height = tree.zero - dot(to_parent(tree.base_turns, tree.gravity), tree.base_shift)
+    base_height = tree.zero - dot(tree.to_world(tree.gravity), tree.base_shift)
     down: list[Vector] = []
     height: list[Scalar] = []
     for move in tree.moves:

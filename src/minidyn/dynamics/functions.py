@@ -6,6 +6,7 @@ order of `robot.joint_names`: rad or m, and N m or N, joint side.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -31,7 +32,7 @@ from minidyn.dynamics.loads import drive_loads
 from minidyn.dynamics.newton_euler import rigid_regressor
 from minidyn.dynamics.record import build
 from minidyn.dynamics.tree import REAL, coordinates, measured_rows, place
-from minidyn.errors import Unsupported
+from minidyn.errors import ShapeError, Unsupported
 from minidyn.graph.derivative import tangents
 from minidyn.graph.scalar import Graph
 from minidyn.model.drives import Drive
@@ -306,6 +307,29 @@ def energy_regressor(
     return call(robot, "energy_regressor", (q, dq), None, out)
 
 
+def centroidal_momentum_matrix(
+    robot: Robot, q: ArrayLike, parameters: ArrayLike | None = None, *, out: Array | None = None
+) -> Array:
+    """Return A (..., 6, n): A dq is the momentum of all links, about their centre of mass.
+
+    Linear rows first, kg m/s, then angular ones, kg m²/s, world axes. A fixed base does not count,
+    nor does the inertia of rotors.
+
+    Args:
+        robot: The robot.
+        q: Positions (..., nq).
+        parameters: Standard parameters (p,); None: the robot's own.
+        out: Array to write into.
+
+    Example:
+        >>> import minidyn as md
+        >>> robot = md.load("two_link").with_free_base()
+        >>> md.compile(robot.with_parameters([1.0] * 30), "centroidal_momentum_matrix").arguments
+        ('q',)
+    """
+    return call(robot, "centroidal_momentum_matrix", (q,), parameters, out)
+
+
 def forward_kinematics(
     robot: Robot, q: ArrayLike, link: str | int | None = None, *, out: Array | None = None
 ) -> Array:
@@ -380,7 +404,9 @@ def call(
         ready = READY.get(id(robot), _NOTHING).get((what, link))
         if ready is not None:
             return ready(*arrays) if out is None else ready(*arrays, out=out)  # type: ignore[no-any-return]
-    require_robot(robot, what)
+    require_robot(robot, what, free_base=True)
+    if robot.free_base:
+        _check_quaternions(robot, what, arrays[0])
     if robot.implicit_loops:
         if memory is not None:
             raise Unsupported(
@@ -389,6 +415,29 @@ def call(
             )
         return implicit_call(robot, what, arrays, parameters, out, base, link)  # type: ignore[no-any-return]
     return run(robot, what, arrays, parameters, out, base, link, memory)  # type: ignore[no-any-return]
+
+
+_MAX_NORM_ERROR = 1e-3  # of a squared norm: what four digits leave; functions divide by it
+
+
+def _check_quaternions(robot: Robot, what: str, q: ArrayLike) -> None:
+    """Refuse positions of a free base without unit quaternions."""
+    positions = np.asarray(q, dtype=float)
+    if positions.shape[-1:] != (robot.nq,):
+        raise ShapeError(
+            f"{what}: q: expected shape (..., {robot.nq}), got {positions.shape}: position of the "
+            f"base (3), its quaternion x, y, z, w (4) and {robot.nq - 7} joints"
+        )
+    squares = np.sum(positions[..., 3:7] ** 2, axis=-1)
+    wrong = np.argwhere(np.abs(squares - 1.0) > _MAX_NORM_ERROR)
+    if len(wrong):
+        place = tuple(int(k) for k in wrong[0])
+        quaternion = positions[place][3:7]
+        where = f" (sample {', '.join(map(str, place))})" if place else ""
+        raise ShapeError(
+            f"{what}: q[3:7]{where} is {quaternion}, of norm {math.sqrt(squares[place]):.4g}; "
+            "expected a unit quaternion in the order x, y, z, w"
+        )
 
 
 # Links and drives apart. While friction is chosen, a robot has many drives: other terms, smoothing

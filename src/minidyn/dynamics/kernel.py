@@ -32,7 +32,7 @@ from minidyn.graph.targets.native.kernel import (
     is_compiled,
     take_argument,
 )
-from minidyn.model.robot import Robot
+from minidyn.model.robot import Robot, require_fixed_base
 
 
 class BaseColumns(Protocol):
@@ -197,9 +197,14 @@ def check_parameters(robot: Robot, parameters: ArrayLike) -> NDArray[np.float64]
     return values.astype(float)
 
 
-def require_robot(robot: object, what: str) -> None:
-    """Raise where something else stands in a robot's place."""
+def require_robot(robot: object, what: str, *, free_base: bool = False) -> None:
+    """Raise where something else stands in a robot's place, or one with a base that is free.
+
+    Callers that know a free base say so.
+    """
     if isinstance(robot, Robot):
+        if not free_base:
+            require_fixed_base(robot, what)
         return
     if isinstance(robot, str | os.PathLike):
         raise WrongArgument(
@@ -254,7 +259,7 @@ def require_own(robot: Robot, base: BaseColumns | None, what: str, need: str = "
     owner = getattr(base, "robot", None)
     if owner is robot:
         return
-    require_robot(robot, what)
+    require_robot(robot, what, free_base=True)
     if isinstance(owner, Robot) and owner.structure_fingerprint != robot.structure_fingerprint:
         raise MinidynError(
             f"{what}: base is of robot {owner.name!r}, which is not built like {robot.name!r} "
@@ -279,7 +284,7 @@ def function_of(
 
     If any, too.
     """
-    require_robot(robot, str(what))
+    require_robot(robot, str(what), free_base=True)
     require_formulas(
         robot,
         "a kernel needs them as functions of the active joints: give formulas in the robot's "
@@ -449,9 +454,9 @@ def run(
     arrays = (*arrays, memory) if remembers else arrays  # type: ignore[arg-type]
     if parameters is None:
         function = function_of(robot, what, base=base, link=link, memory=remembers)
-        return run_function(
-            function, arrays, out, robot if base is None and not remembers else None, link
-        )
+        # quaternions of a free base are checked at every call
+        is_plain = base is None and not remembers and not robot.free_base
+        return run_function(function, arrays, out, robot if is_plain else None, link)
     values = without_unknowns(robot, what, check_parameters(robot, parameters))
     return run_function(
         function_of(robot, what, parameters="argument", memory=remembers), (*arrays, values), out

@@ -24,6 +24,7 @@ def link_placement(
     """
     columns = [to_parent(turns, column) for column in tree.units]
     origin = tree.zeros if shift is None else shift
+    moves = link >= 0
     while link >= 0:
         move = tree.moves[link]
         if move.lever is not None:
@@ -31,8 +32,9 @@ def link_placement(
         origin = add(move.vector_to_parent(origin), move.shift)
         columns = [move.vector_to_parent(column) for column in columns]
         link = move.parent
-    origin = add(to_parent(tree.base_turns, origin), tree.base_shift)
-    columns = [to_parent(tree.base_turns, column) for column in columns]
+    if moves or tree.axes is None:
+        origin = add(tree.to_world(origin), tree.base_shift)
+        columns = [tree.to_world(column) for column in columns]
     rows = [[columns[0][i], columns[1][i], columns[2][i], origin[i]] for i in range(3)]
     return [*rows, [tree.zero, tree.zero, tree.zero, tree.one]]
 
@@ -42,10 +44,9 @@ def link_jacobian(tree: Tree, link: int, shift: Vector | None = None) -> list[li
 
     Angular rows first, world axes. The point is given in the link's frame; None: its origin.
     """
-    J: list[list[Scalar]] = [[tree.zero] * len(tree.moves) for _ in range(6)]
-    columns = [
-        to_parent(tree.base_turns, column) for column in tree.units
-    ]  # of the frame reached, world axes
+    size = len(tree.moves) + len(tree.root_rows)
+    J: list[list[Scalar]] = [[tree.zero] * size for _ in range(6)]
+    root = columns = [tree.to_world(column) for column in tree.units]  # of the frame reached
     origin = tree.base_shift
     passed: list[tuple[int, Vector, Vector]] = []  # joint, direction of its axis, a point on it
     for index in reversed(tree.path(link)):
@@ -61,4 +62,11 @@ def link_jacobian(tree: Tree, link: int, shift: Vector | None = None) -> list[li
         column = [*axis, *cross(axis, subtract(end, point))] if turning else [*tree.zeros, *axis]
         for row, value in enumerate(column):
             J[row][index] = value
+    if link >= 0:
+        reach = subtract(end, tree.base_shift)
+        linear = [[*tree.zeros, *axis] for axis in root]
+        angular = [[*axis, *cross(axis, reach)] for axis in root]
+        for index, column in zip(tree.root_rows, (*linear, *angular)):
+            for row, value in enumerate(column):
+                J[row][index] = value
     return J

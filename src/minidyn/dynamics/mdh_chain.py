@@ -18,7 +18,7 @@ from minidyn.dynamics.vectors import Scalar
 from minidyn.errors import Unsupported
 from minidyn.model.geometry import Step
 from minidyn.model.joint import Joint
-from minidyn.model.robot import Robot
+from minidyn.model.robot import Robot, require_fixed_base
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,7 @@ def mdh_rows(robot: Robot) -> tuple[MdhRow, ...]:
     Raises:
         Unsupported: A joint does not stand that way; `to_mdh` makes a robot whose joints do.
     """
+    require_fixed_base(robot, "mdh_rows")
     rows = []
     for joint in robot.joints:
         row = _row(joint)
@@ -72,6 +73,7 @@ def is_mdh(robot: Robot) -> bool:
 
 def check_open(robot: Robot, what: str) -> None:
     """Refuse robots with loops or joints that follow others, naming the method that covers them."""
+    require_fixed_base(robot, what)
     if robot.loops:
         raise Unsupported(
             f"{what}: robot {robot.name!r} has a closed loop ({robot.loops[0].name!r}); "
@@ -125,7 +127,7 @@ def _constant_steps(joint: Joint) -> tuple[Step, ...]:
 
 def _along_z(joint: Joint) -> bool:
     return (
-        joint.kind != "fixed"
+        joint.kind not in ("fixed", "floating")
         and joint.motion[1] == "z"
         and joint.direction == 1
         and not joint.after

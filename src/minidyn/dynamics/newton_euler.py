@@ -43,6 +43,7 @@ from minidyn.dynamics.vectors import (
     plus,
     scale,
     shift_tensor,
+    subtract,
     tensor_product,
     to_parent,
     turn_tensor,
@@ -70,8 +71,7 @@ def link_motions(
 
     Implements: LuMeng1993 eq. (66)-(69).
     """
-    zero = tree.zero
-    base = _motion(tree.zeros, tree.zeros, [zero - g if gravity else zero for g in tree.gravity])
+    base = _root_motion(tree, dq, ddq, gravity)
     found: list[LinkMotion] = []
     for index, (move, speed, acceleration) in enumerate(zip(tree.moves, dq, ddq)):
         parent = base if move.parent < 0 else found[move.parent]
@@ -91,6 +91,18 @@ def link_motions(
         for quantity, values in (("w", w), ("dw", dw), ("a", motion.a)):
             tree.note(quantity, index, values)
     return found
+
+
+def _root_motion(
+    tree: Tree, dq: Sequence[Scalar], ddq: Sequence[Scalar], gravity: bool
+) -> LinkMotion:
+    """Return the motion of the root frame: at rest, or that of a free base."""
+    zero = tree.zero
+    lift = [zero - g if gravity else zero for g in tree.gravity]
+    if tree.axes is None:
+        return _motion(tree.zeros, tree.zeros, lift)
+    (v, w), (dv, dw) = tree.root_vectors(dq), tree.root_vectors(ddq)
+    return _motion(w, dw, add(add(dv, cross(w, v)), lift))
 
 
 def link_wrench(motion: LinkMotion, phi: Sequence[Scalar]) -> tuple[Vector, Vector]:
@@ -120,7 +132,13 @@ def joint_torques(
     """Return the torque or force of every joint, rigid links only (drives are added elsewhere), XX
     ... M of each.
     """
-    motions = link_motions(tree, dq, ddq, gravity)
+    return torques_of_motions(tree, link_motions(tree, dq, ddq, gravity), phi)
+
+
+def torques_of_motions(
+    tree: Tree, motions: Sequence[LinkMotion], phi: Sequence[Sequence[Scalar]]
+) -> list[Scalar]:
+    """Return the torque or force of every joint for given motions of the links."""
     wrenches = [link_wrench(motion, ten) for motion, ten in zip(motions, phi)]
     tau: list[Scalar] = [tree.zero] * len(tree.moves)
     for index in reversed(range(len(tree.moves))):
@@ -134,6 +152,8 @@ def joint_torques(
             f, n = move.wrench_to_parent(force, moment)
             f0, n0 = wrenches[move.parent]
             wrenches[move.parent] = add(f0, f), add(n0, n)
+    if tree.axes is not None:
+        tau += [*wrenches[0][0], *wrenches[0][1]]
     return tau
 
 
@@ -144,10 +164,10 @@ def composite_inertia_matrix(tree: Tree, phi: Sequence[Sequence[Scalar]]) -> lis
 
     Implements: LinFang1999 eq. (12)-(17), the composite-body form.
     """
-    size = len(tree.moves)
+    size = len(tree.moves) + len(tree.root_rows)
     composite = [list(ten) for ten in phi]
     M: list[list[Scalar]] = [[tree.zero] * size for _ in range(size)]
-    for index in reversed(range(size)):
+    for index in reversed(range(len(tree.moves))):
         move = tree.moves[index]
         ten = composite[index]
         tree.note("composite", index, ten)
@@ -160,13 +180,62 @@ def composite_inertia_matrix(tree: Tree, phi: Sequence[Sequence[Scalar]]) -> lis
                 if tree.moves[link].parent >= 0:
                     force, moment = tree.moves[link].wrench_to_parent(force, moment)
                 link = tree.moves[link].parent
+            for row, value in zip(tree.root_rows, (*force, *moment)):
+                M[index][row] = M[row][index] = value
         if move.parent >= 0:
             if move.lever is not None:
                 ten = placed(ten, (), move.lever)
             composite[move.parent] = plus(
                 composite[move.parent], placed(ten, move.turns, move.shift)
             )
+    for row, unit in zip(tree.root_rows, _root_units(tree)):
+        for column, value in zip(tree.root_rows, _momentum_of(composite[0], *unit)):
+            M[row][column] = value
     return M
+
+
+def centroidal_matrix(tree: Tree, phi: Sequence[Sequence[Scalar]]) -> list[list[Scalar]]:
+    """Return the six rows that rates of all joints have of the momentum of all links.
+
+    Linear before angular about the centre of mass, world axes.
+    """
+    composite = [list(ten) for ten in phi]
+    total: list[Scalar] = [tree.zero] * 10  # of all links, in the root frame
+    found: list[tuple[Vector, Vector]] = [(tree.zeros, tree.zeros)] * len(tree.moves)
+    for index in reversed(range(len(tree.moves))):
+        move, ten = tree.moves[index], composite[index]
+        if not move.fixed:
+            force, moment = _momentum(move, ten)
+            for link in tree.path(index):
+                force, moment = tree.moves[link].wrench_to_parent(force, moment)
+            found[index] = force, moment
+        if move.lever is not None:
+            ten = placed(ten, (), move.lever)
+        ten = placed(ten, move.turns, move.shift)
+        if move.parent >= 0:
+            composite[move.parent] = plus(composite[move.parent], ten)
+        else:
+            total = plus(total, ten)
+    if tree.axes is not None:
+        momenta = (_momentum_of(total, *unit) for unit in _root_units(tree))
+        found += [(momentum[:3], momentum[3:]) for momentum in momenta]
+    centre = scale(1.0 / total[9], total[6:9])
+    columns = [
+        [*tree.to_world(force), *tree.to_world(subtract(moment, cross(centre, force)))]
+        for force, moment in found
+    ]
+    return [list(row) for row in zip(*columns)]
+
+
+def _root_units(tree: Tree) -> list[tuple[Vector, Vector]]:
+    """Return (angular, linear) of each unit rate of a free base."""
+    return [(tree.zeros, unit) for unit in tree.units] + [(unit, tree.zeros) for unit in tree.units]
+
+
+def _momentum_of(ten: Sequence[Scalar], w: Vector, v: Vector) -> list[Scalar]:
+    """Return the momentum, linear before angular about the origin, of a body at a twist."""
+    h = list(ten[6:9])
+    return [*add(scale(ten[9], v), cross(w, h)), *add(tensor_product(ten[:6], w), cross(h, v))]
 
 
 def _momentum(move: Move, ten: Sequence[Scalar]) -> tuple[Vector, Vector]:
@@ -227,6 +296,8 @@ def regrouped(robot: Robot, ten: Sequence[Sequence[Scalar]]) -> tuple[Robot, lis
         joints.append(replace(joint, before=before, after=()))
     for index in reversed(range(len(joints))):
         joint = joints[index]
+        if joint.floats:  # it shows all ten
+            continue
         own[index], handed = _split(
             own[index], "xyz".index(joint.motion[1]), joint.turns, joint.slides
         )
@@ -273,8 +344,14 @@ def reference_motions(
     Implements: LuMeng1993 eq. (87), with the
     Christoffel C of the errata.
     """
-    still = (tree.zeros, tree.zeros)
-    base = _mixed(still, tree.zeros, [tree.zero - g for g in tree.gravity])
+    lift = [tree.zero - g for g in tree.gravity]
+    still, turning, moving = (tree.zeros, tree.zeros), tree.zeros, tree.zeros
+    if tree.axes is not None:  # spatial accelerations are mixed, too: dV_r + ½ V × V_r
+        (_, w), (v_r, w_r) = tree.root_vectors(dq), tree.root_vectors(dq_r)
+        dv_r, dw_r = tree.root_vectors(ddq_r)
+        still, turning = (w, w_r), add(dw_r, scale(0.5, cross(w, w_r)))
+        moving = add(dv_r, cross(w, v_r))
+    base = _mixed(still, turning, add(moving, lift))
     found: list[LinkMotion] = []
     speeds: list[tuple[Vector, Vector]] = []
     for move, speed, reference, acceleration in zip(tree.moves, dq, dq_r, ddq_r):
@@ -343,7 +420,7 @@ def twists_on_path(tree: Tree) -> list[dict[int, tuple[Vector, Vector]]]:
     """
     found: list[dict[int, tuple[Vector, Vector]]] = []
     for index, move in enumerate(tree.moves):
-        own = {}
+        own = dict(zip(tree.root_rows, _root_units(tree))) if move.parent < 0 else {}
         if move.parent >= 0:
             own = {
                 joint: move.twist_to_child(*twist) for joint, twist in found[move.parent].items()

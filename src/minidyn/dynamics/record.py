@@ -38,12 +38,14 @@ from minidyn.dynamics.energy import kinetic_columns, potential_columns
 from minidyn.dynamics.kinematics import link_jacobian, link_placement
 from minidyn.dynamics.loads import drive_loads, loads_move, rubbing_accelerations
 from minidyn.dynamics.newton_euler import (
+    centroidal_matrix,
     composite_inertia_matrix,
     joint_torques,
     reference_motions,
     regressor_blocks,
     regrouped,
     rigid_regressor,
+    torques_of_motions,
 )
 from minidyn.dynamics.papers.lagrangian import lagrange_regressor, link_lagrangians
 from minidyn.dynamics.papers.sixteen import sixteen_regressor, standard_entries
@@ -65,7 +67,7 @@ from minidyn.graph.derivative import derivatives
 from minidyn.graph.function import Function, evaluate
 from minidyn.graph.scalar import Graph
 from minidyn.model.drives import INERTIAS
-from minidyn.model.robot import Robot
+from minidyn.model.robot import Robot, require_fixed_base
 
 STATES = "memory"
 """Argument with the states (..., m) of drives that remember, for functions that are recorded with
@@ -86,7 +88,7 @@ class _Recording:
     numbers: Numbers = REAL
 
     def state(self, dq: bool = True, ddq: bool = True) -> tuple[Tree, Coordinates]:
-        """Geometry and coordinates; speeds or accelerations zero where they are not wanted."""
+        """Geometry and coordinates; rates or accelerations zero where they are not wanted."""
         still = [0.0] * self.robot.n
         moving = self.inputs["dq"] if dq else still
         c = coordinates(self.robot, self.inputs["q"], moving, self.inputs["ddq"] if ddq else still)
@@ -176,7 +178,30 @@ def _inertia_matrix(r: _Recording, drives: Collection[int] | None = None) -> lis
 
 
 def _coriolis_matrix(r: _Recording) -> list[list[Scalar]]:
+    if r.robot.free_base:
+        return _coriolis_columns(r)
     return christoffel_matrix(_inertia_matrix(r), r.inputs["q"], r.inputs["dq"])
+
+
+def _coriolis_columns(r: _Recording) -> list[list[Scalar]]:
+    """Return C column by column: the torques of unit reference rates, without gravity.
+
+    Rates of a free base are no derivatives of coordinates: the entries of M have no Christoffel
+    symbols.
+    """
+    robot, q, dq = r.robot, r.inputs["q"], r.inputs["dq"]
+    still = [0.0] * robot.n
+    regular, ten = regrouped(robot, r.ten)
+    columns = []
+    for k in range(robot.n):
+        unit = [1.0 if row == k else 0.0 for row in range(robot.n)]
+        c = coordinates(robot, q, dq, still)
+        reference = coordinates(robot, q, unit, still, along=dq)
+        tree = place(regular, c.q, REAL)
+        tree = replace(tree, gravity=tree.zeros)
+        motions = reference_motions(tree, c.dq, reference.dq, reference.ddq)
+        columns.append(c.project(torques_of_motions(tree, motions, ten)))
+    return [list(row) for row in zip(*columns)]
 
 
 def _forward_dynamics(r: _Recording) -> list[Scalar]:
@@ -322,6 +347,11 @@ def _energy_regressor(r: _Recording) -> list[Scalar]:
     return columns if r.columns is None else [columns[k] for k in r.columns]
 
 
+def _centroidal_momentum_matrix(r: _Recording) -> list[list[Scalar]]:
+    tree, c = r.state(dq=False, ddq=False)
+    return [c.project(row) for row in centroidal_matrix(tree, r.ten)]
+
+
 def _forward_kinematics(r: _Recording) -> list[list[Scalar]]:
     tree, _ = r.state(dq=False, ddq=False)
     link, steps = r.robot.find_frame(r.link)
@@ -348,6 +378,7 @@ class What:
     subset: bool = False  # whether it takes a base map and returns all columns without one
     sixteen: bool = False  # whether its columns are those of sixteen parameters a link
     link: bool = False  # whether it needs a link
+    free_base: bool = False  # whether it knows robots with a free base
 
     def reads(self, robot: Robot) -> bool:
         """Whether it reads parameter values of this robot.
@@ -359,15 +390,23 @@ class What:
 
 def _form(name: str, sixteen: bool = False) -> What:
     build = partial(_regressor, form=name, sixteen=sixteen)
-    return What(("q", "dq", "ddq"), "Y", build, parameters=False, subset=True, sixteen=sixteen)
+    return What(
+        ("q", "dq", "ddq"),
+        "Y",
+        build,
+        parameters=False,
+        subset=True,
+        sixteen=sixteen,
+        free_base=name == "regressor",
+    )
 
 
 WHAT: dict[str, What] = {
-    "inverse_dynamics": What(("q", "dq", "ddq"), "tau", _inverse_dynamics),
-    "gravity_torque": What(("q",), "tau", _gravity_torque),
-    "coriolis_matrix": What(("q", "dq"), "C", _coriolis_matrix),
-    "inertia_matrix": What(("q",), "M", _inertia_matrix),
-    "forward_dynamics": What(("q", "dq", "tau"), "ddq", _forward_dynamics),
+    "inverse_dynamics": What(("q", "dq", "ddq"), "tau", _inverse_dynamics, free_base=True),
+    "gravity_torque": What(("q",), "tau", _gravity_torque, free_base=True),
+    "coriolis_matrix": What(("q", "dq"), "C", _coriolis_matrix, free_base=True),
+    "inertia_matrix": What(("q",), "M", _inertia_matrix, free_base=True),
+    "forward_dynamics": What(("q", "dq", "tau"), "ddq", _forward_dynamics, free_base=True),
     "inverse_dynamics_derivatives": What(
         ("q", "dq", "ddq"), "dtau_dq", _inverse_dynamics_derivatives
     ),
@@ -375,22 +414,45 @@ WHAT: dict[str, What] = {
         ("q", "dq", "tau"), "dddq_dq", _forward_dynamics_derivatives
     ),
     "regressor": _form("regressor"),
-    "base_regressor": What(("q", "dq", "ddq"), "Y", _regressor, parameters=False, columns=True),
+    "base_regressor": What(
+        ("q", "dq", "ddq"), "Y", _regressor, parameters=False, columns=True, free_base=True
+    ),
     "lagrange_regressor": _form("lagrange_regressor"),
     "lumeng16_regressor": _form("lumeng16_regressor", sixteen=True),
     "lumeng16_lagrange_regressor": _form("lumeng16_lagrange_regressor", sixteen=True),
     "slotine_li_regressor": What(
-        ("q", "dq", "dqr", "ddqr"), "Y", _slotine_li_regressor, parameters=False, subset=True
+        ("q", "dq", "dqr", "ddqr"),
+        "Y",
+        _slotine_li_regressor,
+        parameters=False,
+        subset=True,
+        free_base=True,
     ),
     "momentum_regressor": What(
         ("q", "dq"), "W", _momentum_regressor, parameters=False, subset=True
     ),
-    "energy": What(("q", "dq"), "energy", _energy),
-    "energy_regressor": What(("q", "dq"), "h", _energy_regressor, parameters=False),
-    "forward_kinematics": What(("q",), "T", _forward_kinematics, parameters=False, link=True),
-    "jacobian": What(("q",), "J", _jacobian, parameters=False, link=True),
+    "energy": What(("q", "dq"), "energy", _energy, free_base=True),
+    "energy_regressor": What(("q", "dq"), "h", _energy_regressor, parameters=False, free_base=True),
+    "centroidal_momentum_matrix": What(("q",), "A", _centroidal_momentum_matrix, free_base=True),
+    "forward_kinematics": What(
+        ("q",), "T", _forward_kinematics, parameters=False, link=True, free_base=True
+    ),
+    "jacobian": What(("q",), "J", _jacobian, parameters=False, link=True, free_base=True),
 }
 """All functions of a robot, by name."""
+
+
+def require_supported(robot: Robot, what: str) -> None:
+    """Refuse what does not know robots with a free base, and drives that do not fit one."""
+    if not robot.free_base:
+        return
+    if not WHAT[what].free_base:
+        require_fixed_base(robot, what)
+    if has_load(robot):
+        raise Unsupported(
+            f"{what}: robot {robot.name!r} has a free base and friction that grows with the load, "
+            "which do not go together yet; leave the term out: robot.with_drives(friction=...)"
+        )
 
 
 def require_formulas(robot: Robot, hint: str) -> None:
@@ -429,6 +491,7 @@ def build(
         "a recorded program needs them as functions of the active joints: give formulas in the "
         "robot's file",
     )
+    require_supported(robot, what)
     if not len(phi) and WHAT[what].reads(robot):
         phi = _known(robot, what, robot.parameters)
     given = {name: list(scalars) for name, scalars in inputs.items()}
@@ -465,8 +528,10 @@ def record(
         wanted = WHAT[what]
     except (KeyError, TypeError):
         raise UnknownName("function", what, WHAT) from None
+    require_supported(robot, what)
     graph = Graph()
-    inputs = {name: list(graph.inputs(name, robot.n)) for name in wanted.arguments}
+    sizes = {"q": robot.nq}
+    inputs = {name: list(graph.inputs(name, sizes.get(name, robot.n))) for name in wanted.arguments}
     if memory:
         inputs[STATES] = list(graph.inputs(STATES, len(memory_columns(robot))))
     phi: list[Scalar] = []
@@ -533,9 +598,12 @@ def needed_columns(robot: Robot, what: str) -> NDArray[np.bool_]:
 
 
 def _find(robot: Robot, what: str) -> NDArray[np.bool_]:
-    q, dq, ddq = np.random.default_rng(0).uniform(-1.0, 1.0, (3, _STATES, robot.n))
+    states = np.random.default_rng(0).uniform(-1.0, 1.0, (3, _STATES, robot.nq))
+    q, dq, ddq = states[0], *states[1:, :, : robot.n]
     if what == "energy":
         return _nonzero(evaluate(record(robot, "energy_regressor"), q, dq))
+    if what == "centroidal_momentum_matrix":  # all masses: they say where the centre is
+        return _columns(robot, drives=())
     # what a load is does not matter here: its parameters are those of links and inertias, which are
     # needed anyhow
     regressor: Function = record(robot, "regressor", parameters=some_parameters(robot))

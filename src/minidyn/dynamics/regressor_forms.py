@@ -99,7 +99,7 @@ def split_regressor(
 
     Implements: LuMeng1993 eq. (3)-(4), (15)-(18).
     """
-    require_robot(robot, "split_regressor")
+    require_robot(robot, "split_regressor", free_base=True)
     array = np.asarray(Y)
     if parametrization not in PARAMETRIZATIONS:
         raise UnknownName("parametrization", parametrization, PARAMETRIZATIONS)

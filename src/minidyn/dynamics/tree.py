@@ -9,6 +9,11 @@ linear.
 `place` turns the constant steps of a robot's joints and its coordinates into `Move`s: for each
 joint, the turns and the shift from parent link to child link. Recursions read moves only, so that
 they run on floats, on arrays, on graph nodes and on integers modulo a prime.
+
+A free base is link 0, fixed to a root frame that moves: its velocity and acceleration are given in
+its own frame, and the world is seen from there. So its position and attitude enter through gravity
+alone, and through placements in the world. Its six rates, forces and moments stand behind those of
+all joints, linear before angular (`Tree.root_rows`).
 """
 
 from __future__ import annotations
@@ -24,7 +29,9 @@ from minidyn.dynamics.vectors import (
     Turn,
     Vector,
     add,
+    combined,
     cross,
+    dot,
     to_child,
     to_parent,
     weighted_sum,
@@ -78,6 +85,10 @@ class Numbers:
     def joint_shift(self, q: Scalar, direction: int) -> Scalar:
         """Direction · q."""
         return q if direction > 0 else -q
+
+    def over_norm(self, norm: Scalar) -> Scalar:
+        """2 / (the squared norm of a quaternion), so that one that is not quite unit turns, too."""
+        return 2.0 / norm
 
 
 class NamedLengths(Numbers):
@@ -164,6 +175,25 @@ class Tree:
     note: Callable[
         [str, int, Sequence[Scalar]], None
     ]  # hears of the links' quantities, see `Numbers`
+    # of a free base, its axes in the frame that base_turns and base_shift lead from; None: it is
+    # fixed
+    axes: tuple[Vector, ...] | None = None
+
+    @property
+    def root_rows(self) -> range:
+        """Where the six rows of a free base stand behind those of all joints; none of a fixed
+        one.
+        """
+        return range(len(self.moves), len(self.moves) + (0 if self.axes is None else 6))
+
+    def root_vectors(self, rates: Sequence[Scalar]) -> tuple[Vector, Vector]:
+        """(linear, angular) of a free base, in its frame, from rates of all joints."""
+        first = len(self.moves)
+        return list(rates[first : first + 3]), list(rates[first + 3 : first + 6])
+
+    def to_world(self, v: Vector) -> Vector:
+        """Coordinates in the world of a vector given in the root frame."""
+        return to_parent(self.base_turns, v if self.axes is None else combined(self.axes, v))
 
     def path(self, link: int) -> list[int]:
         """Indices of the joints from `link` down to the base."""
@@ -188,11 +218,52 @@ class Tree:
 
 def place(robot: Robot, q_all: Sequence[Scalar], numbers: Numbers = REAL) -> Tree:
     """Return the robot's tree at coordinates q_all, one for each joint in `robot.joints`."""
+    if robot.free_base:
+        return _place_free(robot, q_all, numbers)
     moves = tuple(_move(joint, q, numbers) for joint, q in zip(robot.joints, q_all))
     turns, shift, _ = _constant(robot.base, numbers)
     gravity = to_child(turns, [numbers.gravity(float(component)) for component in robot.gravity])
     return Tree(
         moves, gravity, turns, shift, numbers.number(0.0), numbers.number(1.0), numbers.note
+    )
+
+
+def _place_free(robot: Robot, q_all: Sequence[Any], numbers: Numbers) -> Tree:
+    """Return the tree of a robot with a free base, whose coordinates are position and quaternion.
+
+    Link 0 is the root frame; gravity is seen from there.
+    """
+    zero, one = numbers.number(0.0), numbers.number(1.0)
+    still = [zero] * 3
+    root = Move(-1, (), still, None, still, False, True)
+    moves = (root, *(_move(j, q, numbers) for j, q in zip(robot.joints[1:], q_all[1:])))
+    turns, shift, _ = _constant((*robot.base, *robot.joints[0].before), numbers)
+    gravity = to_child(turns, [numbers.gravity(float(component)) for component in robot.gravity])
+    axes = quaternion_axes(q_all[0][3:7], numbers)
+    return Tree(
+        moves,
+        [dot(axis, gravity) for axis in axes],
+        turns,
+        add(shift, to_parent(turns, list(q_all[0][:3]))),
+        zero,
+        one,
+        numbers.note,
+        axes,
+    )
+
+
+def quaternion_axes(quaternion: Sequence[Scalar], numbers: Numbers = REAL) -> tuple[Vector, ...]:
+    """Return the columns of the rotation matrix of a quaternion (x, y, z, w)."""
+    x, y, z, w = quaternion
+    one = numbers.number(1.0)
+    s = numbers.over_norm(x * x + y * y + z * z + w * w)
+    sx, sy, sz = s * x, s * y, s * z
+    xx, xy, xz, xw = sx * x, sx * y, sx * z, sx * w
+    yy, yz, yw, zz, zw = sy * y, sy * z, sy * w, sz * z, sz * w
+    return (
+        [one - (yy + zz), xy + zw, xz - yw],
+        [xy - zw, one - (xx + zz), yz + xw],
+        [xz + yw, yz - xw, one - (xx + yy)],
     )
 
 
@@ -247,11 +318,12 @@ Row = dict[int, Scalar]
 class Coordinates:
     """State of all joints."""
 
-    q: list[Scalar]  # position of each joint of `robot.joints`
-    dq: list[Scalar]
+    # position of each joint of `robot.joints`; of a free base its position and quaternion (7)
+    q: list[Any]
+    dq: list[Scalar]  # rates of each joint, and those of a free base behind them
     ddq: list[Scalar]
-    G: list[Row]  # for each joint, {independent coordinate: d q_joint / d q}
-    n: int  # number of independent coordinates
+    G: list[Row]  # for each of these rates, {independent coordinate: what it moves there}
+    n: int  # number of independent rates
 
     def project(self, tau_all: Sequence[Scalar]) -> list[Scalar]:
         """Gᵀ tau_all."""
@@ -289,6 +361,40 @@ def coordinates(
     system's 0. `along` are speeds at which q really moves, where dq is a reference: accelerations
     are then G ddq + Ġ(along) dq.
     """
+    if robot.free_base:
+        return _free_coordinates(robot, q, dq, ddq, zero, along)
+    return _joint_coordinates(robot, q, dq, ddq, zero, along)
+
+
+def _free_coordinates(
+    robot: Robot,
+    q: Sequence[Scalar],
+    dq: Sequence[Scalar],
+    ddq: Sequence[Scalar],
+    zero: Any,
+    along: Sequence[Scalar] | None,
+) -> Coordinates:
+    """Return the state of all joints; the base is before them in q, behind them in rates."""
+    reference = None if along is None else along[6:]
+    c = _joint_coordinates(robot, q[7:], dq[6:], ddq[6:], zero, reference)
+    G = [{column + 6: factor for column, factor in row.items()} for row in c.G]
+    return Coordinates(
+        [list(q[:7]), *c.q[1:]],
+        [*c.dq, *dq[:6]],
+        [*c.ddq, *ddq[:6]],
+        [*G, *({k: 1.0} for k in range(6))],
+        robot.n,
+    )
+
+
+def _joint_coordinates(
+    robot: Robot,
+    q: Sequence[Scalar],
+    dq: Sequence[Scalar],
+    ddq: Sequence[Scalar],
+    zero: Any,
+    along: Sequence[Scalar] | None,
+) -> Coordinates:
     column_of = {robot.joints[index].name: column for column, index in enumerate(robot.independent)}
     all_q: list[Scalar] = []
     all_dq: list[Scalar] = []
@@ -299,7 +405,7 @@ def coordinates(
             column = column_of[joint.name]
             state = q[column], dq[column], ddq[column]
             row: Row = {column: 1.0}
-        elif joint.kind == "fixed":
+        elif joint.kind in ("fixed", "floating"):
             state, row = (zero, zero, zero), {}
         elif joint.follows is not None and joint.follows.formula:
             state, row = _formula(

@@ -87,6 +87,7 @@ def excite(
     periods: int = 1,
     rate: float | None = None,
     seed: int = 0,
+    measured: Iterable[str] | str | None = None,
     time_limit: float | None = None,
     progress: Callable[[int], None] | bool | None = None,
 ) -> Excitation:
@@ -146,6 +147,8 @@ def excite(
         periods: How often the motion repeats within the duration.
         rate: Samples a second of the log that errors are predicted for; None: 100.
         seed: Of the motions that the search starts from.
+        measured: Joints, or patterns, whose torque will be measured, with purpose "model": errors
+            are those of the base parameters that these show. None: all.
         time_limit: Seconds after which the search ends; None: when it is done.
         progress: Called with the number of motions looked at; True: a bar on stderr.
 
@@ -182,7 +185,7 @@ def excite(
     earlier = as_known(robot, after, friction == AUTO and rotor_inertia is True)
     brought = [information_of(one) for one in earlier]
     target, phi, more = target_of(
-        robot, purpose, friction, rotor_inertia, earlier, brought, payload
+        robot, purpose, friction, rotor_inertia, earlier, brought, payload, measured
     )
     notices += more
     poses = _poses(robot, start, end)
@@ -191,8 +194,15 @@ def excite(
         reach = dict(bounds.reach)
         reach["acceleration"] = np.minimum(reach["acceleration"], reach["velocity"] / RISE)
         bounds = replace(bounds, reach=reach, effort=np.full(robot.n, np.inf))
-    sigma, more = _noise(robot, earlier[0] if earlier and noise is None else noise)
+    expected = noise
+    if earlier and noise is None:  # of torques that are not measured it is infinite
+        expected = earlier[0].sigma
+        expected = np.where(np.isfinite(expected), expected, 1.0) if measured else expected
+    sigma, more = _noise(robot, expected)
     notices += more
+    if target.base.measured is not None:  # torques that are not measured have no weight
+        is_measured = [name in target.base.measured for name in robot.joint_names]
+        sigma = np.where(is_measured, sigma, np.inf)
     frequency = _RATE if rate is None else float(rate)
     if (
         not isinstance(clearance, int | float)
@@ -380,6 +390,11 @@ def _noise(robot: Robot, noise: Any) -> tuple[Array, list[Notice]]:
     return np.full(robot.n, one), [NO_NOISE(text, sigma=one)]
 
 
+def _typical(sigma: Array) -> float:
+    """Return the geometric mean of the noise of torques that are measured."""
+    return float(np.exp(np.log(sigma[np.isfinite(sigma)]).mean()))
+
+
 def _ended_early(outcome: Outcome) -> list[Notice]:
     """Whether the search was ended, and whether it had run once before."""
     if not outcome.stopped:
@@ -446,7 +461,7 @@ def _shown(
     gram = W.T @ W / len(t)
     F = samples * gram + target.known
     covariance = target.covariance(F)
-    values = np.linalg.eigvalsh(target.marginal(gram)[0]) * float(np.exp(2 * np.log(sigma).mean()))
+    values = np.linalg.eigvalsh(target.marginal(gram)[0]) * _typical(sigma) ** 2
     back, own = np.linalg.inv(target.mix), slice(0, len(covariance))
     return {
         "criteria": evaluate_criteria(target.marginal(F)[0], work),

@@ -10,7 +10,7 @@ was known before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,7 +24,7 @@ from minidyn.dynamics.functions import regressor
 from minidyn.errors import MinidynError, UnknownName
 from minidyn.excitation.bounds import predicting_parameters
 from minidyn.model.drives import AUTO, OWN, PLAIN
-from minidyn.model.robot import Robot
+from minidyn.model.robot import Robot, measured_joints
 from minidyn.notices import Notice, info, warning
 from minidyn.simulation.payload import Payload
 
@@ -207,6 +207,7 @@ def target_of(
     earlier: Sequence[Known],
     information: Sequence[Array],
     payload: Payload | Mapping[str, Any] | float | None,
+    measured: Iterable[str] | str | None = None,
 ) -> tuple[Target, Array | None, list[Notice]]:
     """Return what shall be known, standard parameters (p,) that predict torques (None: not known),
     and what to know.
@@ -220,6 +221,8 @@ def target_of(
         raise MinidynError(
             f'excite: payload: for purpose="payload" and "gains"; got purpose={purpose!r}'
         )
+    if measured is not None and purpose != "model":
+        raise MinidynError(f'excite: measured: for purpose="model"; got purpose={purpose!r}')
     if purpose == "gravity":
         friction, rotor_inertia = OWN, None
     if earlier:
@@ -247,6 +250,9 @@ def target_of(
                     "others"
                 )
             target = _of_base(model, base, None)
+            return _with_known(target, earlier, information), phi, more
+        if measured is not None:
+            target = _of_measured(model, phi, earlier, measured_joints(model, measured))
             return _with_known(target, earlier, information), phi, more
         target = _of_base(model, earlier[0].base if earlier else base_parameters(model), phi)
         if purpose == "friction":
@@ -334,6 +340,24 @@ def _of_base(model: Robot, base: BaseMap, phi: Array | None) -> Target:
     return Target(
         model, base, base.kept, base.unmixing, every, mix, every, np.zeros((base.rank,) * 2), prior
     )
+
+
+def _of_measured(
+    model: Robot, phi: Array | None, earlier: Sequence[Known], measured: tuple[str, ...]
+) -> Target:
+    """Base parameters that the measured torques show; the others' columns predict torques alone."""
+    before = {one.base.measured for one in earlier}
+    if before - {measured}:
+        raise MinidynError(
+            "excite: after: with measured=, designs for the same measured torques; got other ones"
+        )
+    base = earlier[0].base if earlier else base_parameters(model, measured=measured)
+    target, whole = _of_base(model, base, None), base_parameters(model)
+    target.columns = tuple(dict.fromkeys([*base.kept, *whole.kept]))
+    target.prior = np.zeros(len(target.columns))
+    if phi is not None:
+        target.prior[[target.columns.index(name) for name in whole.kept]] = whole.values(phi)
+    return target
 
 
 def _with_known(target: Target, earlier: Sequence[Known], information: Sequence[Array]) -> Target:

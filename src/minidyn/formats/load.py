@@ -30,7 +30,7 @@ from minidyn.formats.urdf.surfaces import surfaces_of
 from minidyn.formats.xml_file import root_element
 from minidyn.model.lock import LockLike
 from minidyn.model.picture import Surfaces
-from minidyn.model.robot import Robot
+from minidyn.model.robot import Robot, require_fixed_base
 
 SUFFIXES = (".toml", ".urdf", ".xml", ".mjcf")
 """File names that are understood."""
@@ -79,6 +79,7 @@ def load(
     keep_joints: Iterable[str] | str | None = None,
     rotor_inertia: bool | Iterable[str] | None = None,
     friction: Iterable[str] | str | None = None,
+    free_base: bool = False,
 ) -> Robot:
     """Return a robot by its built-in name, or from a file: TOML, URDF or MJCF.
 
@@ -96,6 +97,8 @@ def load(
             None: as in the file.
         friction: Drive terms of every joint, such as "viscous", "coulomb" (docs/friction.md); None:
             as in the file.
+        free_base: The robot's base moves freely in the world: see :meth:`Robot.with_free_base`. A
+            file with a floating joint says so itself.
 
     Raises:
         DescriptionError: The file is wrong, with file and line.
@@ -103,6 +106,8 @@ def load(
     """
     with reading(source):
         robot = _read(source)
+    if free_base:
+        robot = robot.with_free_base()
     if gravity is not None:
         robot = robot.with_gravity(gravity)
     if mount is not None:
@@ -120,12 +125,19 @@ RobotLike: TypeAlias = Robot | str | os.PathLike[str]
 """A robot, the name of a built-in one, or the path of a robot file: what :func:`as_robot` takes."""
 
 
-def as_robot(value: object, *, argument: str = "robot") -> Robot:
+def as_robot(value: object, *, argument: str = "robot", free_base: bool = False) -> Robot:
     """Return a robot as it is, or loaded from a built-in name or a file's path.
 
     What every door function does first. Messages call it `argument`, as the caller does; swapped
-    arguments are named.
+    arguments are named. A robot with a free base is refused unless the caller supports it.
     """
+    robot = _as_robot(value, argument)
+    if not free_base:
+        require_fixed_base(robot, argument)
+    return robot
+
+
+def _as_robot(value: object, argument: str) -> Robot:
     if isinstance(value, Robot):
         return value
     if isinstance(value, str | os.PathLike):

@@ -12,6 +12,7 @@ deviations: a sign of friction that is smoothed, and commands that are interpola
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -22,17 +23,25 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, rms
 from minidyn.codegen.files import save
 from minidyn.control.controller import gain_vector
 from minidyn.errors import DescriptionError, MinidynError, UnknownName
 from minidyn.files import check_outputs, new_folder
 from minidyn.formats.load import RobotLike, as_robot
-from minidyn.formats.side_file import SIDE
+from minidyn.identification.diagnose.thresholds import HALF
 from minidyn.identification.estimators.block_covariance import memory_of
-from minidyn.identification.export import CANNOT_SAY, TARGETS, Exported, consumer
+from minidyn.identification.export import (
+    CANNOT_SAY,
+    TARGETS,
+    Exported,
+    consumer,
+    file_name,
+    with_side_file,
+)
 from minidyn.identification.rows.pieces import stacked
 from minidyn.identification.servo_loop import ServoLoop
+from minidyn.identification.sizes import MAX_STEPS
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, warning
 from minidyn.recording.ready import (
@@ -61,11 +70,9 @@ NOT_SETTLED = warning(
 )
 
 _TARGETS = ("toml", "mujoco", "isaac", "urdf")
-MAX_STEPS = 40  # size: of the search
 SETTLED = 1e-3  # rounding: of a log-likelihood, less than a thirtieth of a standard deviation
-OPEN_SHARE = 1e-6  # rounding: of the largest singular value of scaled sensitivities
+FAINT = 1e-6  # rounding: of scaled columns, and of the largest of their singular values
 OPEN_PART = 1e-3  # rounding: of an open direction, above which a value is part of it
-RIDGE = 1e-6  # rounding: of the columns: takes the smallest of values that are not separated
 MAX_DELAY = 0.1
 """s: no drive answers later."""
 
@@ -146,7 +153,7 @@ class Actuators:
         notices: list[Notice] = []
         with new_folder(target, inputs=[self.robot.source]) as folder:
             for name in asked:
-                made, told = self._written(name, folder / TARGETS[name])
+                made, told = self._written(name, folder / file_name(name, self.robot.name))
                 files += [target / file.name for file in made]
                 notices += told
         return Exported(tuple(files), tuple(notices))
@@ -171,11 +178,8 @@ class Actuators:
             missing = {"gains": list(joints)} | late
         missing = {what: who for what, who in missing.items() if who}
         text = f"{path.name} cannot say ({name}): {', '.join(missing)}"
-        beside = path.with_name(path.name + SIDE)
-        files = (path, beside) if beside.is_file() else (path,)
-        return files, (
-            CANNOT_SAY(text, target=name, file=path.name, missing=missing),
-        ) if missing else ()
+        notice = CANNOT_SAY(text, target=name, file=path.name, missing=missing)
+        return with_side_file(path), (notice,) if missing else ()
 
     def table(self) -> str:
         """Return a Markdown table, one row a joint."""
@@ -297,53 +301,46 @@ class _Problem:
 
         Of delays of whole samples the one that fits best counts.
         """
-        from scipy.optimize import lsq_linear  # slow to import
-
         n, t = self.n, self.log.t
         made = prepare(self.robot, self.log, decimate=1, trim=False)
         edge = max(self.skip, len(t) // 50, 1)
         q, dq, ddq = (np.asarray(part)[edge:-edge] for part in (made.q, made.dq, made.ddq))
-        rest = self.loop.inverse(q, dq, ddq)
+        torque = -self.loop.inverse(q, dq, ddq) - self.loop.kd * dq
         step = float(np.median(np.diff(t)))
-        free = self.free[-1]
-        best = (np.inf, self.begin)
-        for delay in np.arange(0.0, self.latest + step / 2, step) if free else [self.begin[-1]]:
-            theta, misfit = self.begin.copy(), 0.0
-            theta[-1] = delay
-            for j in range(n):
-                away = q[:, j] - np.interp(t[edge:-edge] - delay, t, self.command[:, j])
-                columns = [ddq[:, j], dq[:, j], np.sign(dq[:, j]), np.ones(len(q)), away]
-                wanted = [k for k in range(5) if self.free[k * n + j]]
-                side = (
-                    -rest[:, j]
-                    - self.loop.kd[j] * dq[:, j]
-                    - (0.0 if 4 in wanted else theta[4 * n + j] * away)
-                )
-                X = np.column_stack([columns[k] for k in wanted])
-                size = np.linalg.norm(X, axis=0) + 1e-300
-                # what cannot be negative is bounded: viscous friction would undo kd where links are
-                # light
-                least = [-np.inf if k == 3 else 0.0 for k in wanted]
-                rows = np.vstack([X / size, RIDGE * np.eye(len(wanted))])
-                found = (
-                    lsq_linear(rows, np.append(side, np.zeros(len(wanted))), (least, np.inf)).x
-                    / size
-                )
-                theta[[k * n + j for k in wanted]] = found
-                misfit += float(
-                    np.log(
-                        np.sum((side - X @ found) ** 2) / max(theta[4 * n + j], 1e-9) ** 2 + 1e-300
-                    )
-                )
-            if misfit < best[0]:
-                best = (misfit, theta)
-        theta = best[1].copy()
+        delays = np.arange(0.0, self.latest + step / 2, step) if self.free[-1] else self.begin[-1:]
+        guesses = [
+            self._guess(delay, t[edge:-edge], torque, (q, dq, ddq)) for delay in delays.tolist()
+        ]
+        _, theta = min(guesses, key=lambda guess: guess[0])
         # an oscillation of the loop takes a dozen samples at least
-        theta[:n] = np.maximum(
-            theta[:n],
-            theta[4 * n : 5 * n] * (2 * step) ** 2 - np.diag(self.loop.inertia(self.q[0])),
-        )
+        least = theta[4 * n : 5 * n] * (2 * step) ** 2 - np.diag(self.loop.inertia(self.q[0]))
+        theta[:n] = np.maximum(theta[:n], least)
         return self.bounded(theta), np.concatenate([self.q[0], np.asarray(made.dq)[self.skip]])
+
+    def _guess(
+        self, delay: float, t: Array, torque: Array, motion: tuple[Array, Array, Array]
+    ) -> tuple[float, Array]:
+        """Return by how much values miss the equation of motion with a delay, and the values.
+
+        Torques of the loop are given without those of links and of known damping.
+        """
+        from scipy.optimize import lsq_linear  # slow to import
+
+        values, misfit = self.begin[:-1].reshape(5, self.n).copy(), 0.0
+        count = 4 + int(self.free[4 * self.n])  # unknowns of each joint; kp may be known
+        least = [0.0, 0.0, 0.0, -np.inf, 0.0][:count]  # viscous friction would undo kd
+        for j, (q, dq, ddq) in enumerate(zip(*(signal.T for signal in motion))):
+            away = q - np.interp(t - delay, self.log.t, self.command[:, j])
+            X = np.stack([ddq, dq, np.sign(dq), np.ones(len(q)), away], axis=1)
+            side, X = torque[:, j] - X @ values[:, j], X[:, :count]
+            size = np.linalg.norm(X, axis=0) + 1e-300
+            # of values that are not separated the smallest count
+            rows = np.vstack([X / size, FAINT * np.eye(count)])
+            right = np.append(side, np.zeros(count))
+            values[:count, j] = lsq_linear(rows, right, (least, np.inf)).x / size
+            power = float(np.sum((side - X @ values[:count, j]) ** 2))
+            misfit += math.log(power / max(values[4, j], 1e-9) ** 2 + 1e-300)
+        return misfit, np.append(values, delay)
 
     def bounded(self, theta: Array, before: Array | None = None) -> Array:
         """Return values with what cannot be negative put to (nearly) zero.
@@ -403,7 +400,7 @@ class _Problem:
         J = (S / (sigma * np.sqrt(memory))[:, None]).reshape(-1, S.shape[2])
         size = np.maximum(np.linalg.norm(J, axis=0), 1e-12)
         _, seen, V = np.linalg.svd(np.linalg.qr(J / size, mode="r"))
-        open_ = seen <= OPEN_SHARE * seen[0]
+        open_ = seen <= FAINT * seen[0]
         spreads = np.sqrt(np.sum((V[~open_].T / seen[~open_]) ** 2, axis=1)) / size
         spreads[np.linalg.norm(V[open_], axis=0) > OPEN_PART] = np.inf
         std = np.zeros(5 * n + 1)
@@ -420,7 +417,7 @@ class _Problem:
             for name in names
             for j, joint in enumerate(self.robot.joint_names)
             if np.isinf(spread[name][j])
-            or (name in ("armature", "kp") and spread[name][j] > 0.5 * values[name][j])
+            or (name in ("armature", "kp") and spread[name][j] > HALF * values[name][j])
         ]
         if loose:
             notices.append(
@@ -430,7 +427,7 @@ class _Problem:
                 )
             )
         settings = {"samples": len(left), "memory": memory.tolist(), "steps": self.loop.parts}
-        error = np.sqrt(np.mean(left**2, axis=0))
+        error = rms(left)
         return Actuators(
             self.robot,
             armature=values["armature"],
@@ -449,7 +446,7 @@ class _Problem:
 
 def _step(left: Array, S: Array, damping: float) -> tuple[Array, float]:
     """Return the step of Levenberg and Marquardt, and by how much the likelihood should grow."""
-    sigma = np.sqrt(np.mean(left**2, axis=0)) + 1e-15
+    sigma = rms(left) + 1e-15
     J, r = (S / sigma[:, None]).reshape(-1, S.shape[2]), (left / sigma).ravel()
     size = np.maximum(np.linalg.norm(J, axis=0), 1e-12)
     k = J.shape[1]

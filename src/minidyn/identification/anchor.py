@@ -74,11 +74,14 @@ def _triangle(robot: Robot, base: BaseMap, data: Data) -> tuple[Array, Array, Ar
     Y[..., known] = regressor(plain, m.q, m.dq, m.ddq, columns=[base.kept[k] for k in known])
     if base.mixing is not None:
         Y = Y @ np.linalg.inv(base.mixing)
+    # of each row once: rounds weigh small triangles
+    factors = [
+        triangle_of(np.concatenate([Y[:, row], m.tau[:, [row]]], axis=1))
+        for row in range(Y.shape[1])
+    ]
     noise_std = np.ones(Y.shape[1])
-    rows = np.concatenate([Y, m.tau[..., None]], axis=2)
-    joints = [triangle_of(rows[:, j]) for j in range(rows.shape[1])]
     for _ in range(_ROUNDS):
-        factor = triangle_of(np.concatenate([R / std for R, std in zip(joints, noise_std)]))
+        factor = triangle_of(np.concatenate([f / std for f, std in zip(factors, noise_std)]))
         R, z = factor[:-1, :-1], factor[:-1, -1]
         beta = np.linalg.lstsq(R, z, rcond=_OPEN)[0]
         noise_std = np.maximum(

@@ -12,7 +12,7 @@ import numpy as np
 
 from minidyn.arrays import single_thread, solvable
 from minidyn.base.base_map import BaseMap
-from minidyn.display import MEASURED, MODEL, DisplayTable, new_figure, shows_progress
+from minidyn.display import MEASURED, MODEL, DisplayTable, legend_above, new_figure, shows_progress
 from minidyn.errors import MinidynError, UnknownName, shows_options
 from minidyn.formats.load import as_robot
 from minidyn.identification.diagnose.meaningless import require_meaning
@@ -30,7 +30,7 @@ from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.ready import as_asked, as_recording, ready, with_logged_joints
 from minidyn.recording.recording import leaving_out
 from minidyn.recording.sketch import sketch_of, sketched
-from minidyn.text import markdown_cell
+from minidyn.text import markdown_cell, markdown_table
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -109,27 +109,16 @@ class Comparison:
 
     def table(self) -> str:
         """Return a Markdown table."""
-        lines = [
-            (
-                "| method | consistent model asked | validation error | fit error | realizable | "
-                "seconds | notices |"
-            ),
-            "|---|---|---:|---:|---|---:|---|",
-        ]
+        said, rows = ("no", "yes"), []
         for row in self.rows:
-            asked = "yes" if row.consistent else "no"
+            errors = (f"{100 * error:.4g} %" for error in (row.validation_error, row.fit_error))
+            shown = (*errors, said[row.realizable])
+            last = str(len(row.notices) or "")
             if row.failure:
-                reason = markdown_cell(row.failure)
-                lines.append(
-                    f"| {row.method} | {asked} | - | - | - | {row.seconds:.2f} | failed: {reason} |"
-                )
-                continue
-            lines.append(
-                f"| {row.method} | {asked} | {100 * row.validation_error:.4g} % | "
-                f"{100 * row.fit_error:.4g} % | {'yes' if row.realizable else 'no'} | "
-                f"{row.seconds:.2f} | {len(row.notices) or ''} |"
-            )
-        return "\n".join(lines)
+                shown, last = ("-",) * 3, f"failed: {markdown_cell(row.failure)}"
+            rows.append((row.method, said[row.consistent], *shown, f"{row.seconds:.2f}", last))
+        headings = ("method", "consistent model asked", "validation error", "fit error")
+        return markdown_table("llrrlrl", (*headings, "realizable", "seconds", "notices"), rows)
 
     def to_pandas(self) -> DataFrame:
         """Return the rows as a pandas frame, shares as they are (0.1 is ten percent)."""
@@ -155,9 +144,7 @@ class Comparison:
                 axis.text(0.0, place, " failed", va="center", fontsize=8)
         axis.set_yticks(places, [row.label for row in self.rows])
         axis.set_xlabel("error, % of the measured torque")
-        axis.legend(
-            loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=2, fontsize=8
-        )
+        legend_above(axis)
         return figure
 
     def _display(self) -> DisplayTable:

@@ -27,6 +27,7 @@ from minidyn.identification.validate import Validation, validate
 from minidyn.model.drives import OWN
 from minidyn.model.robot import Robot
 from minidyn.recording.lazy import AnyRecording, concatenate
+from minidyn.recording.prepare.process import cutoff_period
 from minidyn.recording.ready import (
     as_asked,
     as_recording,
@@ -190,7 +191,7 @@ def cross_validate(
         base = base_parameters(robot)  # the same for every stretch
     running: dict[str, Any] = {"base": base, "controller": controller, "force": True}
     running |= {"known_torque": known_torque, "threads": threads, "device": device}
-    reach = _reach(data)
+    reach = math.ceil(cutoff_period(data.info))  # the low-pass smears a torque over one period
     tested, fitted, spans = [], [], []
     edges = np.linspace(0, len(data), folds + 1).astype(int)
     for number, (begin, end) in enumerate(pairwise(edges.tolist()), 1):
@@ -214,11 +215,3 @@ def cross_validate(
         if callable(progress):
             progress(number)
     return CrossValidation(tuple(tested), tuple(fitted), tuple(spans))
-
-
-def _reach(data: AnyRecording) -> int:
-    """Return how many samples the low-pass smears a torque over: one period of its cut-off."""
-    cutoff, rate, every = (data.info.get(key) for key in ("cutoff", "rate", "decimate"))
-    if not (isinstance(cutoff, float) and isinstance(rate, float) and isinstance(every, int)):
-        return 0
-    return math.ceil(rate / every / cutoff)

@@ -30,6 +30,8 @@ BLOCKS = 10
 
 MAX_SAMPLES = 10_000  # size of pieces: enough to choose terms; a longer log is thinned
 
+_OF_TORQUE = ("removed", "_shapes")  # cached, but not of the motion alone
+
 
 @dataclass(frozen=True, eq=False)
 class Data:
@@ -73,7 +75,7 @@ class Data:
 
     def with_torques(self, torques: Array) -> Data:
         """Return the same motion with other torques (N, n)."""
-        return replace(self, motion=replace(self.motion, tau=torques))
+        return self._changed(motion=replace(self.motion, tau=torques))
 
     @cached_property
     def removed(self) -> Array:
@@ -91,7 +93,14 @@ class Data:
         dq, ddq = (float(not self.is_at_rest) * part for part in (self.motion.dq, self.motion.ddq))
         loads = loads_of_motion(self.robot, self.motion.q, dq, ddq, parameters)
         kept = {key: made for key, made in self._columns.items() if key[1] != "load"}
-        return replace(self, loads=loads, _columns=kept)
+        return self._changed(loads=loads, _columns=kept)
+
+    def _changed(self, **changes: Any) -> Data:
+        """Return other data of the same motion, with what was computed of the motion."""
+        data = replace(self, **changes)
+        cached = {k: v for k, v in self.__dict__.items() if k not in data.__dict__}
+        data.__dict__.update({k: v for k, v in cached.items() if k not in _OF_TORQUE})
+        return data
 
     @property
     def edges(self) -> NDArray[np.intp]:
@@ -131,12 +140,17 @@ class Data:
         return [np.flatnonzero(seen) for seen in np.any(self._regressor, axis=0)]
 
     @cached_property
-    def rigid_rows(self) -> list[Array]:
-        """For each row, the rigid columns that it sees (k, N)."""
+    def rigid_blocks(self) -> list[Array]:
+        """For each row, the rigid columns that it sees (blocks, k, most)."""
         return [
-            np.ascontiguousarray(self._regressor[:, row, places].T)
+            self.in_blocks(self._regressor[:, row, places].T)
             for row, places in enumerate(self.rigid_places)
         ]
+
+    @cached_property
+    def rigid_products(self) -> list[Array]:
+        """For each row, products of these columns (blocks, k, k)."""
+        return [part @ np.swapaxes(part, 1, 2) for part in self.rigid_blocks]
 
     def rigid_torque(self, values: Array) -> Array:
         """Return the torque (N, n) of base values of links and rotors (r,)."""
@@ -176,12 +190,16 @@ class Data:
             return {}
         c, symbol = self.coordinates, FRICTION[term]
         state = self.state(joint, drive, symbol) if symbol in MEMORY else None
-        loads = None if self.loads is None else list(self.loads.T)
         seen = replace(drive, cutoff=self.cutoff)
-        shapes = Shapes(self.robot, c.q, loads).with_drive(joint, seen, state)
+        shapes = self._shapes.with_drive(joint, seen, state)
         torque, ratios = term_torque(self.robot, joint, term, (c.dq, c.ddq), shapes)
         value = np.broadcast_to(np.asarray(torque, dtype=float), len(self.motion))
         return self._rows_of(value, ratios)
+
+    @cached_property
+    def _shapes(self) -> Shapes:
+        loads = None if self.loads is None else list(self.loads.T)
+        return Shapes(self.robot, self.coordinates.q, loads)
 
     def state(self, joint: int, drive: Drive, symbol: str) -> Array:
         """Return what a drive remembers at the samples (N,), for presliding or breakaway."""

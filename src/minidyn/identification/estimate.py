@@ -23,7 +23,7 @@ from minidyn.arrays import (
 from minidyn.base.base_map import BaseMap
 from minidyn.base.equivalence import equivalence
 from minidyn.base.printing.overview import units
-from minidyn.display import MEASURED, MODEL, PRIOR, DisplayTable, new_figure
+from minidyn.display import MEASURED, MODEL, PRIOR, DisplayTable, legend_above, new_figure
 from minidyn.dynamics.functions import base_regressor, torques_by_parts
 from minidyn.dynamics.record import STATES
 from minidyn.errors import DescriptionError, MinidynError, WrongArgument
@@ -48,7 +48,7 @@ from minidyn.notices import Notice
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.ready import in_robot_order, ready
 from minidyn.recording.recording import Recording
-from minidyn.text import plain_percent
+from minidyn.text import markdown_table, plain_percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -418,21 +418,19 @@ class Estimate(Identified):
 
     def table(self) -> str:
         """Return a Markdown table of the base parameters, their values and uncertainty."""
-        lines = ["| parameter | value | std | relative | from data |", "|---|---:|---:|---:|---:|"]
-        for name, value, std, share, data in zip(
-            self.names, self.beta, self.std, self.relative_std, self.data_shares
-        ):
-            relative = (
-                "-"
-                if not np.isfinite(share)
-                else f"{100 * share:.3g} %"
-                if share <= 10
-                else "> 1000 %"
-            )
-            lines.append(
-                f"| {name} | {value:.6g} | {std:.3g} | {relative} | {plain_percent(data)} |"
-            )
-        return "\n".join(lines)
+
+        def relative(share: float) -> str:
+            if not np.isfinite(share):
+                return "-"
+            return f"{100 * share:.3g} %" if share <= 10 else "> 1000 %"
+
+        every = zip(self.names, self.beta, self.std, self.relative_std, self.data_shares)
+        rows = (
+            (name, f"{value:.6g}", f"{std:.3g}", relative(share), plain_percent(data))
+            for name, value, std, share, data in every
+        )
+        headings = ("parameter", "value", "std", "relative", "from data")
+        return markdown_table("lrrrr", headings, rows)
 
     def to_pandas(self) -> DataFrame:
         """Return the base parameters as a pandas frame: value, standard deviation, prior, unit."""
@@ -463,9 +461,7 @@ class Estimate(Identified):
             f"{name}, {unit}" if unit else name for name, unit in zip(self.names, units(self.base))
         ]
         axis.set_yticks(places, labels, fontsize=7)
-        axis.legend(
-            loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=2, fontsize=8
-        )
+        legend_above(axis)
         return figure
 
     def _display(self) -> DisplayTable:
@@ -493,10 +489,11 @@ class Estimate(Identified):
     ) -> Exported:
         """Write the identified model for other programs.
 
-        A folder gets robot.toml, robot.urdf, robot.xml (MJCF, for MuJoCo) and model.c with model.h,
-        all or none of them; a format that cannot describe the robot is left out with a notice.
-        Loaded again by `md.load`, each gives the torques of the estimate: rotor inertia and all
-        friction terms included.
+        A folder gets a TOML file, a URDF and an MJCF (.xml, for MuJoCo) with the robot's name, and
+        model.c with model.h, all or none of them; a format that cannot describe the robot is left
+        out with a notice. Loaded again by `md.load`, each gives the torques of the estimate: rotor
+        inertia and all friction terms included. Joints that are locked in the model stay joints of
+        a URDF or MJCF that is kept (`source`).
 
         An estimate that was not made consistent may be no robot that can exist. URDF and TOML hold
         such numbers; MuJoCo refuses them, so that the MJCF holds the nearest consistent model, with

@@ -6,6 +6,7 @@ Base map, robots and constants of joints, as plain values and TOML.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -38,7 +39,7 @@ _BROKEN = (
     MinidynError,
 )
 
-_ROUNDED = 1e-2  # of what variances allow: asymmetries that rounding made in earlier versions
+_ROUNDED = 1e-2  # rounding: of what variances allow, in files of earlier versions
 
 NO_COVARIANCE = warning(
     "estimate.no_covariance",
@@ -48,7 +49,7 @@ NO_COVARIANCE = warning(
 )
 
 VERSION = 5
-"""Of the files that `Estimate.save` writes.
+"""Formula: number of the format of the files that `Estimate.save` writes.
 
 2 held notices as texts, 3 no known torque, 4 the record under the name "settings".
 """
@@ -79,7 +80,11 @@ class BodyConstants:
 
 def base_to_json(base: BaseMap) -> dict[str, Any]:
     """Return a base map as plain values, its robot (the one before identification) as TOML text."""
-    made = {one.name: getattr(base, one.name) for one in fields(base)}
+    made = {
+        one.name: getattr(base, one.name)
+        for one in fields(base)
+        if one.name not in ("motion", "condition")  # of maps of one motion, which fit no estimate
+    }
     return made | {
         "robot": toml_text(base.robot),
         "structure": base.structure and asdict(base.structure),
@@ -88,7 +93,9 @@ def base_to_json(base: BaseMap) -> dict[str, Any]:
 
 def base_from_json(entry: Mapping[str, Any]) -> BaseMap:
     """Return the base map that `base_to_json` wrote; nothing is computed."""
-    entry = {"tolerance": TOLERANCE, **entry}  # earlier versions had one tolerance
+    # earlier versions had one tolerance, and torques of all joints
+    entry = {"tolerance": TOLERANCE, "measured": None, **entry}
+    entry |= {"motion": None, "condition": math.nan}
     values = {one.name: entry[one.name] for one in fields(BaseMap)}
     made: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in values.items()

@@ -35,10 +35,11 @@ from minidyn.identification.consistency.certificate import drive_numbers
 from minidyn.identification.consistency.consistency import make_consistent
 from minidyn.identification.flexibility import Flexibility
 from minidyn.identification.known_torque import KnownTorque
+from minidyn.identification.sizes import ROUNDING
 from minidyn.model.parameters import possible_body
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, warning
-from minidyn.text import plain_percent
+from minidyn.text import file_stem, plain_percent
 
 if TYPE_CHECKING:
     from minidyn.identification.validate import Validation
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 LEFT_OUT = warning(
     "export.left_out",
     "A format cannot describe the robot; its file is not written.",
-    "Use robot.toml, which can say everything, or change what the sentence names.",
+    "Use TOML, which can say everything, or change what the sentence names.",
 )
 WRITTEN_ANEW = warning(
     "export.written_anew",
@@ -65,7 +66,7 @@ CANNOT_SAY = warning(
     "export.cannot_say",
     "A format has no words for parts of the model: a program that reads the file alone computes "
     "without them. Their error on test data is given where there are any.",
-    "Use C code, an FMU or robot.toml, which hold the whole model, or add what is missing to the "
+    "Use C code, an FMU or TOML, which hold the whole model, or add what is missing to the "
     "program's torques.",
 )
 
@@ -76,25 +77,29 @@ RIGID = warning(
     "simulator that has elastic joints.",
 )
 
-FORMATS = {"toml": "robot.toml", "urdf": "robot.urdf", "mjcf": "robot.xml", "c": "model.c"}
-"""Formats that are written where none is named, and the file of each in a folder."""
+FORMATS = {"toml": "ROBOT.toml", "urdf": "ROBOT.urdf", "mjcf": "ROBOT.xml", "c": "model.c"}
+"""Formats that are written where none is named, and the file of each in a folder: `file_name`."""
 
 TARGETS = {
-    "toml": "robot.toml",
-    "urdf": "robot.urdf",
-    "mjcf": "robot.xml",
-    "mujoco": "robot.xml",
+    "toml": "ROBOT.toml",
+    "urdf": "ROBOT.urdf",
+    "mjcf": "ROBOT.xml",
+    "mujoco": "ROBOT.xml",
     "c": "model.c",
-    "pinocchio": "robot.urdf",
+    "pinocchio": "ROBOT.urdf",
     "drake": "drake.urdf",
-    "fmu": "robot.fmu",
+    "fmu": "ROBOT.fmu",
     "ros2_control": "ros2_control",
-    "usd": "robot.usda",
+    "usd": "ROBOT.usda",
     "isaac": "isaac_lab.py",
     "franka": "endeffector-config.json",
     "ur": "payload.script",
 }
-"""All that can be asked for, formats and consumers, and the file of each in a folder."""
+"""All that can be asked for, formats and consumers, and the file of each in a folder: `file_name`.
+"""
+
+UNNAMED = "robot"
+"""First part of the names of files of a robot whose name no file can have."""
 
 _SAME_AS = {"mujoco": "mjcf"}
 _TOOLS = ("franka", "ur")  # consumers that get the robot's load
@@ -122,7 +127,6 @@ _WRONG = (
     ".md",
     ".html",
 )  # not folders
-ROUNDING = 1e-9  # rounding: of the largest torque: what is read back may differ by so much
 MAX_CENTRE = 1e3  # rounding: m: a centre of mass beyond this has lost the digits of its inertia
 
 
@@ -198,12 +202,13 @@ def export(
     chosen = _chosen(to)
     written: list[Path] = []
     told = _rigid(estimate)
-    stale = [TARGETS[name] + SIDE for name in chosen if name in ("urdf", "mjcf", *_WITH_URDF)]
+    files_of = {name: file_name(name, estimate.robot.name) for name in chosen}
+    stale = [files_of[name] + SIDE for name in chosen if name in ("urdf", "mjcf", *_WITH_URDF)]
     with new_folder(target, stale, inputs=inputs) as folder:
         for name in chosen:
             before = {file for file in folder.rglob("*") if file.is_file()}
             try:
-                files, notices = _one(estimate, name, folder / TARGETS[name], origin, test)
+                files, notices = _one(estimate, name, folder / files_of[name], origin, test)
             except NotWritten:
                 raise
             except (
@@ -220,6 +225,13 @@ def export(
         if not written:
             raise Unsupported("; ".join(map(str, told)))
     return Exported(tuple(dict.fromkeys(written)), tuple(dict.fromkeys(told)))
+
+
+def file_name(target: str, robot_name: str) -> str:
+    """Return the name of a target's file in a folder: "panda.urdf" for the robot "panda"."""
+    name = TARGETS[target].replace("ROBOT", file_stem(robot_name, UNNAMED))
+    is_taken = name != TARGETS[target] and name.lower() in TARGETS.values()  # a robot called drake
+    return TARGETS[target].replace("ROBOT", UNNAMED) if is_taken else name
 
 
 def _rigid(estimate: Identified) -> list[Notice]:
@@ -283,14 +295,15 @@ def _one(
     elif name == "urdf":
         exact = describable(estimate)
         _urdf(exact, path, origin, notices)
-        made = Written(_with_side_file(path), exact, said(exact, DYNAMICS.values(), gravity=False))
+        made = Written(with_side_file(path), exact, said(exact, DYNAMICS.values(), gravity=False))
     else:
         made = _consumer(estimate, name, path, origin, notices)
     notices += _not_said(name, path, made, robot, test)
     return list(made.files), notices
 
 
-def _with_side_file(path: Path) -> tuple[Path, ...]:
+def with_side_file(path: Path) -> tuple[Path, ...]:
+    """Return a file, and its side file where there is one."""
     beside = path.with_name(path.name + SIDE)
     return (path, beside) if beside.is_file() else (path,)
 
@@ -311,7 +324,7 @@ def _consumer(
     files: tuple[Path, ...] = ()
     if name in _WITH_URDF:
         _urdf(robot, path, origin, notices)
-        files = _with_side_file(path)
+        files = with_side_file(path)
     made: Written = module.write(robot, path)
     notices += made.notices
     return replace(made, files=(*files, *made.files))
@@ -355,7 +368,7 @@ def _not_said(
 def _urdf(robot: Robot, path: Path, origin: Path | None, notices: list[Notice]) -> None:
     if origin is not None and root_element(origin) == "robot":
         try:
-            update_urdf(robot, origin, path, drives=True)
+            notices += update_urdf(robot, origin, path, drives=True)
             _require_same_torque(robot, path)
             return
         except DescriptionError as error:
@@ -376,9 +389,9 @@ def _mjcf(estimate: Identified, path: Path, origin: Path | None, notices: list[N
     robot = _simulable(estimate, path.name, notices)
     if origin is not None and root_element(origin) == "mujoco":
         try:
-            update_mjcf(robot, origin, path, exact=exact)
+            notices += update_mjcf(robot, origin, path, exact=exact)
             _require_same_torque(exact, path)
-            return Written(_with_side_file(path), robot, said(robot, HELD))
+            return Written(with_side_file(path), robot, said(robot, HELD))
         except DescriptionError as error:
             notices.append(
                 WRITTEN_ANEW(f"MJCF written anew, without meshes: {error}", format="mjcf")
@@ -386,7 +399,7 @@ def _mjcf(estimate: Identified, path: Path, origin: Path | None, notices: list[N
     seen = origin if origin is not None and root_element(origin) == "robot" else None
     notices += write_mjcf(robot, path, exact=exact, seen=seen)
     _require_same_torque(exact, path)
-    return Written(_with_side_file(path), robot, said(robot, SAYABLE, coupled=True))
+    return Written(with_side_file(path), robot, said(robot, SAYABLE, coupled=True))
 
 
 def _simulable(estimate: Identified, what: str, notices: list[Notice]) -> Robot:
@@ -424,8 +437,13 @@ def _possible(robot: Robot) -> Robot:
 
 
 def _require_same_torque(robot: Robot, path: Path) -> None:
-    """Raise where what was written, read again, gives other torques: at three random states."""
+    """Raise where what was written, read again, gives other torques: at three random states.
+
+    Joints that are locked in the robot are locked again.
+    """
     back = load(path)
+    locked = {name: at for name, at in robot.locks if name in back.joint_names}
+    back = back.locked(locked)
     if set(back.joint_names) != set(robot.joint_names):
         raise DescriptionError(f"{path.name}: would have other joints than robot {robot.name!r}")
     order = [back.joint_names.index(name) for name in robot.joint_names]

@@ -32,7 +32,7 @@ from minidyn.dynamics.drives import drive_ratios
 from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.dynamics.record import STATES
 from minidyn.errors import MinidynError, Unsupported
-from minidyn.identification.diagnose.thresholds import LARGE
+from minidyn.identification.diagnose.thresholds import HALF, LARGE
 from minidyn.identification.estimators.held_out import with_model_error
 from minidyn.identification.estimators.linear_system import SystemFit, fit_system
 from minidyn.identification.estimators.method import Fold, Method, Solution
@@ -40,6 +40,7 @@ from minidyn.identification.estimators.solve import pseudo_inverse
 from minidyn.identification.rows.base_rows import remembering, steady_regressor
 from minidyn.identification.rows.pieces import pieces_of
 from minidyn.identification.score import MIN_STANDARD_ERRORS, Gain
+from minidyn.identification.sizes import MAX_FITS
 from minidyn.model.drives import BY_SYMBOL, FRICTION, MEMORY, ROTOR
 from minidyn.model.joint import torque_unit
 from minidyn.model.parameters import Column
@@ -47,6 +48,7 @@ from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, warning
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.prepare.lowpass import lowpass
+from minidyn.recording.prepare.segments import SHORTEST
 from minidyn.recording.recording import Recording
 from minidyn.text import markdown_cell, markdown_table
 
@@ -57,14 +59,9 @@ SETTING = "flexibility"
 """Of an estimate's record: encoder, compliance and std of each joint, and what they bring."""
 
 MAX_ROUNDS = 4  # size: of links that give way under the torque of links that give way
-MAX_GROWTH = 0.5
-"""From one of these rounds to the next: else the motion is near the frequency at which links
-swing."""
 BAND = 3.0
 """Times the band of the motion: loads have twice its frequencies, too."""
-MIN_SAMPLES = 20  # size: that are low-passed
 TILE, PIECES = 1024, 20  # size: samples of a piece at most; pieces at least
-MAX_REPEATS = 6  # size: fits
 STEP = 1e-4  # rounding: rad or m, of differences
 MAX_SHARE = 0.2
 """Of the acceleration: what is left out is of the order of the square of it."""
@@ -207,7 +204,7 @@ class Flexibility:
         for _ in range(MAX_ROUNDS):
             further = self._apart(motion, bending, self.compliance)
             last, step = step, float(np.linalg.norm(further[2] - moved[2]))
-            if not step < MAX_GROWTH * last:
+            if not step < HALF * last:  # near the frequency at which links swing
                 break
             moved = further
             if self.encoder == "motor":
@@ -223,7 +220,7 @@ class Flexibility:
         load = self._torque(links, self._links) @ self._turns
         band, cutoff = run.info.get("motion_band"), run.info.get("cutoff")
         if (
-            len(run) > MIN_SAMPLES
+            len(run) > SHORTEST
             and isinstance(band, float)
             and isinstance(cutoff, float)
             and BAND * band < cutoff
@@ -375,7 +372,7 @@ class Bending:
         ):  # rotors are what moves otherwise: c is known as well as they are
             std = np.hypot(std, values * _rotor_std(model, base, found.covariance))
         self._repeats += 1
-        steady = bool(np.all(np.abs(values - before) <= LARGE * std)) or self._repeats > MAX_REPEATS
+        steady = bool(np.all(np.abs(values - before) <= LARGE * std)) or self._repeats > MAX_FITS
         self._bent, self._gain = (
             replace(here, compliance=before if steady else values, std=std),
             gain.mean,

@@ -71,17 +71,19 @@ class HeldOut:
         self._columns: list[Mapping[int, Array]] = []  # {row: (N,)} of each friction column
         self._bounded: list[bool] = []
         self._names: list[str] = []
-        self._rigid = [data.in_blocks(part / std) for part, std in zip(data.rigid_rows, noise_std)]
-        self._right = [
-            data.in_blocks(torque[None] / std) for torque, std in zip(data.motion.tau.T, noise_std)
-        ]
-        size = len(data.rigid) + 1
-        self._rows: list[list[tuple[NDArray[np.intp], Array]]] = [[] for _ in self._rigid]
-        self._products = np.zeros((BLOCKS, size, size))
-        for place, rigid, right in zip(data.rigid_places, self._rigid, self._right):
-            both = np.concatenate([rigid, right], axis=1)
-            at = np.append(place, size - 1)
-            self._products[:, at[:, None], at] += both @ np.swapaxes(both, 1, 2)
+        self._fits: dict[tuple[int, ...], Fit] = {}
+        self._eliminated: dict[tuple[int, ...], tuple[NDArray[np.intp], Array]] = {}
+        size, r = len(data.rigid) + 1, len(data.rigid)
+        self._rows: list[_Row] = []
+        self._products = W = np.zeros((BLOCKS, size, size))
+        for row, (at, std) in enumerate(zip(data.rigid_places, noise_std)):
+            right = data.in_blocks(data.motion.tau[:, row][None])
+            self._rows.append(_Row(np.append(at, r), (data.rigid_blocks[row], right)))
+            W[:, at[:, None], at] += data.rigid_products[row] / std**2
+            across = (data.rigid_blocks[row] @ np.swapaxes(right, 1, 2))[..., 0] / std**2
+            W[:, at, r] += across
+            W[:, r, at] += across
+            W[:, r, r] += np.sum((right / std) ** 2, axis=(1, 2))
         self._S: Array = np.zeros((BLOCKS, 0, 0))
         self._Q: Array = np.zeros((BLOCKS, 0, 0))
         self._T: Array = np.zeros((BLOCKS, len(data.rigid), 0))
@@ -131,12 +133,12 @@ class HeldOut:
         """
         others = {name: drive for name, drive in drives.items() if name != joint}
         self.add([{joint: option} for option in options])
-        kept = np.array(self._active(self._model(others)), dtype=int) + 1
+        kept, inverse = self._others(self._model(others))
         own = [np.array(self._ids(joint, option), dtype=int) + 1 for option in options]
         every = np.unique(np.concatenate([np.zeros(1, dtype=int), *own]))
         S, Q = self._friction
         across = S[:, kept[:, None], every]
-        T = np.linalg.solve(_regular(S[:, kept[:, None], kept]), across)
+        T = inverse @ across
         half = Q[:, every[:, None], kept] @ T
         Q = (
             Q[:, every[:, None], every]
@@ -165,7 +167,13 @@ class HeldOut:
 
     def fit(self, drives: Drives, *others: str) -> Fit:
         """Return the model fitted to all blocks."""
-        ids, data = self._model(drives, *others), self.data
+        ids = self._model(drives, *others)
+        if (key := tuple(ids)) not in self._fits:
+            self._fits[key] = self._fitted(ids)
+        return self._fits[key]
+
+    def _fitted(self, ids: Sequence[int]) -> Fit:
+        data = self.data
         r = len(data.rigid)
         places = np.concatenate([np.arange(r), r + 1 + np.array(ids, dtype=int), [r]])
         W = self._products[:, : self._size, : self._size].sum(axis=0)
@@ -216,26 +224,23 @@ class HeldOut:
         if size == before:
             return
         if size > self._products.shape[1]:
-            self._products = _roomier(self._products, size)
+            self._products = _roomier(self._products, size, 1, 2)
         W, r = self._products, len(self.data.rigid)
         for row, std in enumerate(self.noise_std):
             new = [
-                (r + 1 + number, column[row] / std)
+                (r + 1 + number, column[row])
                 for number, column in enumerate(self._columns[before - r - 1 :], before - r - 1)
                 if row in column
             ]
             if not new:
                 continue
             E = self.data.in_blocks(np.array([values for _, values in new]))
-            at = np.array([place for place, _ in new])
-            parts = [self._rigid[row], self._right[row], *(part for _, part in self._rows[row])]
-            places = [self.data.rigid_places[row], np.array([r])]
-            where = np.concatenate([*places, *(place for place, _ in self._rows[row])])
-            across = E @ np.swapaxes(np.concatenate(parts, axis=1), 1, 2)
+            at, rows = np.array([place for place, _ in new]), self._rows[row]
+            across, where = E @ np.swapaxes(rows.columns, 1, 2) / std**2, rows.places
             W[:, at[:, None], where] += across
             W[:, where[:, None], at] += np.swapaxes(across, 1, 2)
-            W[:, at[:, None], at] += E @ np.swapaxes(E, 1, 2)
-            self._rows[row].append((at, E))
+            W[:, at[:, None], at] += E @ np.swapaxes(E, 1, 2) / std**2
+            rows.add(at, E)
         self._eliminate(before, size)
         self._size = size
 
@@ -248,8 +253,8 @@ class HeldOut:
         r = len(self.data.rigid)
         W, k, end = self._products[:, :size, :size], before - r, size - r
         if end > self._S.shape[1]:
-            self._S, self._Q = _roomier(self._S, end), _roomier(self._Q, end)
-            self._T, self._WT = _wider(self._T, end), _wider(self._WT, end)
+            self._S, self._Q = (_roomier(values, end, 1, 2) for values in (self._S, self._Q))
+            self._T, self._WT = (_roomier(values, end, 2) for values in (self._T, self._WT))
         right = W[:, :r, before:].sum(axis=0) - W[:, :r, before:]
         if not k:  # the torque itself
             right = right.copy()
@@ -273,17 +278,21 @@ class HeldOut:
         end = self._size - len(self.data.rigid)
         return self._S[:, :end, :end], self._Q[:, :end, :end]
 
-    def _active(self, ids: Sequence[int]) -> list[int]:
-        """Return the columns whose coefficients are not zero in a fit to all blocks."""
-        if not ids:
-            return []
-        S, _ = self._friction
-        own = np.array(ids, dtype=int) + 1
-        A, b, _ = _scaled(
-            S[:, own[:, None], own].mean(axis=0)[None], S[:, own, 0].mean(axis=0)[None]
-        )
-        x = non_negative(A, b, np.array(self._bounded)[ids])[0]
-        return [number for number, value in zip(ids, x) if value != 0.0]
+    def _others(self, ids: Sequence[int]) -> tuple[NDArray[np.intp], Array]:
+        """Return places of columns that are not zero in a fit to all blocks, and the inverse of
+        their products without each block (blocks, k, k).
+        """
+        if (key := tuple(ids)) not in self._eliminated:
+            S, _ = self._friction
+            own = np.array(ids, dtype=int) + 1
+            if ids:
+                A, b, _ = _scaled(
+                    S[:, own[:, None], own].mean(axis=0)[None], S[:, own, 0].mean(axis=0)[None]
+                )
+                own = own[non_negative(A, b, np.array(self._bounded)[ids])[0] != 0.0]
+            inverse = np.linalg.inv(_regular(S[:, own[:, None], own]))
+            self._eliminated[key] = own, np.asarray(inverse)
+        return self._eliminated[key]
 
     def _errors(
         self, S: Array, Q: Array, places: NDArray[np.intp], bounded: Array | None = None
@@ -296,29 +305,47 @@ class HeldOut:
         x = np.zeros((len(flat), 0))
         if size > 1:
             A, b, scale = _scaled(flat[:, 1:, 1:], flat[:, 1:, 0])
-            kinds = np.unique(limited[places[:, 1:]], axis=0)
+            bounds = limited[places[:, 1:]]
             x = np.zeros((len(flat), size - 1))
-            for kind in kinds:  # models with the same bounds together
-                same = np.repeat((limited[places[:, 1:]] == kind).all(axis=1), BLOCKS)
-                x[same] = non_negative(A[same], b[same], kind) / scale[same]
+            for kind in {tuple(own) for own in bounds.tolist()}:  # of the same bounds together
+                same = np.repeat((bounds == kind).all(axis=1), BLOCKS)
+                x[same] = non_negative(A[same], b[same], np.array(kind)) / scale[same]
         left = np.concatenate([np.full((len(x), 1), -1.0), x], axis=1)
         held = Q[:, places[:, :, None], places[:, None, :]].swapaxes(0, 1)
         squares = np.einsum("fi,fij,fj->f", left, held.reshape(flat.shape), left)
         return np.asarray(np.maximum(squares.reshape(models, BLOCKS), 0.0) / self.data.counts)
 
 
-def _roomier(products: Array, size: int) -> Array:
-    """Return matrices (f, k, k) in larger ones, with room for columns to come."""
-    made = np.zeros((len(products), 2 * size, 2 * size))
-    made[:, : products.shape[1], : products.shape[2]] = products
-    return made
+class _Row:
+    """Columns of one row of the torque, block by block, with room for more.
+
+    Args:
+        places: Where the first ones are among all columns (k,).
+        parts: These columns (blocks, k, most), in pieces.
+    """
+
+    def __init__(self, places: NDArray[np.intp], parts: Sequence[Array]) -> None:
+        self.places = places
+        self._columns = _roomier(np.concatenate(parts, axis=1), len(places), 1)
+
+    @property
+    def columns(self) -> Array:
+        """All columns (blocks, k, most)."""
+        return self._columns[:, : len(self.places)]
+
+    def add(self, places: NDArray[np.intp], columns: Array) -> None:
+        """Add columns (blocks, k, most)."""
+        first, end = len(self.places), len(self.places) + len(places)
+        if end > self._columns.shape[1]:
+            self._columns = _roomier(self._columns, end, 1)
+        self._columns[:, first:end] = columns
+        self.places = np.append(self.places, places)
 
 
-def _wider(columns: Array, size: int) -> Array:
-    """Return columns (f, r, k) with room for more."""
-    made = np.zeros((*columns.shape[:2], 2 * size))
-    made[:, :, : columns.shape[2]] = columns
-    return made
+def _roomier(values: Array, size: int, *axes: int) -> Array:
+    """Return an array with room along some axes: twice the size, for columns to come."""
+    lengths = enumerate(values.shape)
+    return np.pad(values, [(0, 2 * size - k if axis in axes else 0) for axis, k in lengths])
 
 
 def _regular(A: Array) -> Array:

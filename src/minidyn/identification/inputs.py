@@ -27,13 +27,14 @@ from minidyn.identification.rows.base_rows import Progress, fitted_base, observi
 from minidyn.identification.select import Limits, starting_model
 from minidyn.identification.selection import Decision, Selection
 from minidyn.identification.settings import CUTOFF, Settings
-from minidyn.identification.terms.cutoff import HIGHER, MAX_SHARE, with_cutoff
+from minidyn.identification.terms.cutoff import HIGHER, with_cutoff
 from minidyn.identification.terms.gravity_direction import Mounting, mounted_as_logged
 from minidyn.model.drives import AUTO
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, about_robot_file, info
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.measured import silenced, torques_measured, with_measured_torques
+from minidyn.recording.prepare.cutoff import MAX_CUTOFF_SHARE
 from minidyn.recording.ready import (
     as_asked,
     in_robot_order,
@@ -47,6 +48,11 @@ from minidyn.recording.sketch import sketched
 
 IN_MEMORY = info(
     "identify.in_memory", "The method needs the whole recording: it was read into memory."
+)
+NO_WEIGHTS = info(
+    "identify.no_robust_weights",
+    'Rows of robots whose loops are solved sample by sample take no robust weights: "wls" replaces '
+    '"irls".',
 )
 PIECEWISE = info(
     "identify.piecewise",
@@ -126,7 +132,7 @@ def read_log(
     robot = with_logged_joints(robot, recording) if base is None else robot
     notices = require_meaning(robot, recording, force)
     log = as_asked(robot, recording, settings)
-    log = with_measured_torques(robot, in_robot_order(robot, log))
+    log = with_measured_torques(robot, in_robot_order(robot, log), settings.measured)
     method = METHODS[settings.method]
     if not all(torques_measured(log)):
         require_partial_torques(method, settings.flexibility, log)
@@ -143,8 +149,7 @@ def read_log(
 def inputs_of(log: Log, settings: Settings, base: BaseMap | None, options: Options) -> Inputs:
     """Return what a fit begins with: the log is prepared, and it is known what may stay open."""
     method, robot, recording = METHODS[settings.method], log.robot, log.recording
-    if robot.implicit_loops and method.name == Settings.method:
-        method = METHODS["wls"]  # loops that are solved sample by sample take no robust weights
+    method, loop_notices = usable_method(method, robot)
     if base is None:
         robot = with_mapped_coupling(robot, recording.notices, recording.joint_names)
     model = starting_model(robot, settings, base).with_measured_torques(log.measured)
@@ -182,23 +187,44 @@ def inputs_of(log: Log, settings: Settings, base: BaseMap | None, options: Optio
         method=method,
         options=options,
         limits=limits,
-        notices=(*log.notices, *notices, *about_robot_file(robot.notices), *mounting.notices),
+        notices=(
+            *log.notices,
+            *loop_notices,
+            *notices,
+            *about_robot_file(robot.notices),
+            *mounting.notices,
+        ),
         decisions=Selection((*mounting.decisions, *rows)),
     )
+
+
+def usable_method(method: Method, robot: Robot) -> tuple[Method, tuple[Notice, ...]]:
+    """Return the method that a robot can be identified with, and what a reader should know.
+
+    Loops that are solved sample by sample take no robust weights.
+    """
+    if not robot.implicit_loops or method.name != "irls":
+        return method, ()
+    text = (
+        f'method "wls" instead of "irls": loop {robot.implicit_loops[0].name!r} is solved sample '
+        "by sample"
+    )
+    return METHODS["wls"], (NO_WEIGHTS(text, method="wls", asked=method.name),)
 
 
 def with_chosen_cutoff(
     model: Robot, base: BaseMap, recording: AnyRecording, data: AnyRecording, settings: Settings
 ) -> tuple[AnyRecording, tuple[Decision, ...]]:
-    """Return a ready log, low-passed at a higher cut-off where that predicts it better.
+    """Return a ready log, low-passed at a higher cut-off where that is better or forced.
 
     Of raw logs in memory, where nobody said a cut-off.
     """
     is_raw = isinstance(recording, Recording) and not recording.prepared and recording.ddq is None
     is_free = settings.cutoff is None and CUTOFF not in settings.forbid_terms
     rate = data.info.get("logged_rate")
-    has_room = isinstance(rate, float) and MAX_SHARE * rate > HIGHER
-    if not (is_raw and is_free and settings.terms == AUTO and data.prepared and has_room):
+    has_room = isinstance(rate, float) and MAX_CUTOFF_SHARE * rate > HIGHER
+    is_asked = settings.terms == AUTO or CUTOFF in settings.force_terms
+    if not (is_raw and is_free and is_asked and data.prepared and has_room):
         return data, ()
     prepared = partial(_at_cutoff, METHODS[settings.method], model, recording, settings)
     return with_cutoff(model, base, data.load(), settings, prepared)
@@ -208,7 +234,7 @@ def _at_cutoff(
     method: Method, model: Robot, recording: AnyRecording, settings: Settings, cutoff: float
 ) -> Recording:
     """Return a log as it is prepared at another cut-off, Hz."""
-    asked = as_asked(model, recording, settings.replace(cutoff=cutoff))
+    asked = as_asked(model, recording, settings.replace(cutoff=cutoff, force_terms=()))
     return ready_for(method, model, asked)[0].load()
 
 

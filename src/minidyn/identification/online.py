@@ -37,12 +37,10 @@ from minidyn.identification.consistency.consistency import make_consistent
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.inputs import lifted
 from minidyn.identification.online_rows import rows_program, rows_source
-from minidyn.identification.payload.columns import WIDEST_LOAD
+from minidyn.identification.payload.columns import WIDEST_LOAD, carrier_of, of_frame
 from minidyn.identification.payload.payload import nearest_body
 from minidyn.identification.problem import BlockProblem, Rows
 from minidyn.identification.rows.triangles import Triangle, Triangles
-from minidyn.model.geometry import matrix_of
-from minidyn.model.parameters import transform
 from minidyn.model.robot import Robot
 from minidyn.simulation.payload import Payload
 
@@ -106,7 +104,12 @@ class Online:
         self._prior, self.friction_error = prior, friction_error
         self.samples, self.status = 0, SampleStatus(0)
         self._observer = momentum_observer(
-            model, gain=gain, period=period, friction_error=friction_error, **guarding
+            model,
+            gain=gain,
+            period=period,
+            friction_error=friction_error,
+            track_friction=False,  # its own rows have friction
+            **guarding,
         )
         self._columns, self.program = rows_program(
             model.robot, model.base, gain, period, self._observer.margins
@@ -124,8 +127,7 @@ class Online:
         self._kept: list[Array] = []  # blocks of rows of the last seconds
         self._keep = max(1, round(keep / period / BLOCK))
         self._noise = residual_noise(model, gain)
-        n = model.robot.n
-        self._watched = np.zeros(4 * n + self._observer.guard.size)  # state of the observer
+        self._watched = np.zeros(self._observer.state_size)  # state of the observer
         self._state: Array | None = None
         self._since = -1  # sample from which torque has been above its threshold without a pause
         self._over = 0  # samples since
@@ -338,13 +340,8 @@ class Online:
             raise MinidynError(
                 f"online: {len(own)} samples since the change are too few for a load"
             )
-        carrier, steps = model.robot.find_frame(link)
-        if carrier < 0:
-            raise MinidynError(f"online: {link!r} is fixed to the base; name a moving link")
-        ten = (
-            model.base.matrix[:, model.robot.layout.links[carrier]]
-            @ transform(np.eye(10), matrix_of(steps)).T
-        )
+        carrier, placement = carrier_of(model.robot, link)
+        ten = model.base.matrix[:, model.robot.layout.links[carrier]] @ of_frame(placement)
         root = spread_root(model, self.friction_error)
         known = {"errors": np.ones(len(root)), "load": WIDEST_LOAD}
         blocks = [Rows.known(block, 0.0, unit) for block, unit in known.items()]

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
 
-MIN_GAIN = 0.02
-"""Nats a sample and joint: two percent of the error. Less is not worth a term, however sure."""
+MIN_GAIN = 0.01
+"""Nats a sample and joint: one percent of the error. Less is not worth a term, however sure."""
 
 MIN_STANDARD_ERRORS = 2.0
 """Of the mean gain over blocks. On real logs of ten robots the errors on other recordings are

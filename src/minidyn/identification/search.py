@@ -16,7 +16,7 @@ from minidyn.arrays import Array
 from minidyn.identification.data import Data
 from minidyn.identification.held_out import Anchor, Fit, HeldOut
 from minidyn.identification.score import MIN_GAIN, Gain
-from minidyn.identification.selection import Decision
+from minidyn.identification.selection import FORCED, Decision
 from minidyn.identification.settings import WARMING
 from minidyn.identification.terms.catalogue import EFFECTS
 from minidyn.identification.terms.effect import Effect
@@ -30,10 +30,8 @@ WIDTHS = (0.0, 0.005, 0.01, 0.02, 0.04, 0.07, 0.13, 0.25, 0.5)
 DEFAULT_WIDTH = 0.04
 """Smoothing width before one is chosen, over the same."""
 
-FINER = (1.6, 1.25)
-"""Factors between the shapes that are tried around the best: grids are coarser than logs show."""
-
-MAX_PASSES = 2  # size: over joints, until nothing changes
+FINER = (1 / 1.6, 1 / 1.25, 1.25, 1.6)
+"""Factors of shapes that are tried around the best of a grid, which is coarser than logs show."""
 
 Drives = dict[int, Drive]
 
@@ -85,7 +83,7 @@ class Search:
         for joint, drive in best.items():
             options = [replace(drive, sign_width=float(share * speeds[joint])) for share in WIDTHS]
             best = {**best, joint: self._best(best, joint, options)}
-        best = self._finer(best, "sign_width")
+        best = self._finer(best, "sign_width")  # a coarse width would ask for other terms
         self._decide("smoothing width", (), drives, best)
         return best
 
@@ -119,23 +117,24 @@ class Search:
 
     def with_presliding(self, drives: Drives) -> Drives | None:
         """Return drives with presliding that the log shows; None where it shows none."""
-        option = self._with(PRESLIDING, drives, self.held_out.fit(drives).residual)
+        option = self._with(PRESLIDING, drives, drives, self.held_out.fit(drives).residual)
         changed = [joint for joint in drives if option[joint].friction != drives[joint].friction]
         if not changed or not self._gain(drives, option).is_worth(len(changed)):
             return None
         return self._finer(option, "presliding_travel")
 
-    def warming(self, drives: Drives) -> Warming | None:
-        """Return what the log's beginning has more of friction, where that is worth it.
+    def warming(self, drives: Drives, is_forced: bool) -> Warming | None:
+        """Return what the log's beginning has more of friction, where that is worth it or forced.
 
         Go on without that torque.
         """
         found = warming_of(self.held_out, drives)
         if found is None:
             return None
-        taken = found.share > 0.0 and found.gain.is_worth(len(drives))
-        self.decisions.append(Decision.of(WARMING, (), found.gain, taken))
-        if not taken:
+        is_taken = found.share > 0.0 and (is_forced or found.gain.is_worth(len(drives)))
+        reason = (FORCED if is_taken else "friction does not fall") if is_forced else ""
+        self.decisions.append(Decision.of(WARMING, (), found.gain, is_taken, reason))
+        if not is_taken:
             return None
         self.data = self.data.with_torques(self.data.motion.tau - found.torque)
         self.held_out = HeldOut(self.data, self.anchor, self.held_out.noise_std)
@@ -143,13 +142,10 @@ class Search:
 
     def with_terms(self, drives: Drives) -> Drives:
         """Return drives with the terms that the log confirms."""
-        drives = self._at_all_joints(drives)
-        for _ in range(MAX_PASSES):
-            before = dict(drives)
-            for joint in drives:
-                drives = self._without_losers(self._at_one_joint(drives, joint), joint)
-            if all(before[joint].friction == drive.friction for joint, drive in drives.items()):
-                break
+        drives = self._added(drives, drives.keys(), self.effects)
+        single = [effect for effect in self.effects if not effect.is_of_all_joints]
+        for joint in drives:
+            drives = self._without_losers(self._added(drives, [joint], single), joint)
         return drives
 
     def refined(self, drives: Drives, named: Drives) -> Drives:
@@ -164,15 +160,14 @@ class Search:
     def _finer(self, drives: Drives, name: str, given: Collection[int] = ()) -> Drives:
         """Return drives with a shape between those of its grid; given ones stay."""
         users = [one for one in EFFECTS.values() if one.shape == name]
-        for factor in FINER:
-            for joint, drive in drives.items():
-                is_used = name == "sign_width" or any(one.is_in(drive) for one in users)
-                if joint in given or not is_used or not getattr(drive, name):
-                    continue
-                least = min_travel(self.data, joint) if name == "presliding_travel" else 0.0
-                values = [getattr(drive, name) * part for part in (1.0, 1.0 / factor, factor)]
-                options = [replace(drive, **{name: max(value, least)}) for value in values]
-                drives = {**drives, joint: self._best(drives, joint, options)}
+        for joint, drive in drives.items():
+            is_used = name == "sign_width" or any(one.is_in(drive) for one in users)
+            if joint in given or not is_used or not getattr(drive, name):
+                continue
+            least = min_travel(self.data, joint) if name == "presliding_travel" else 0.0
+            values = [getattr(drive, name) * factor for factor in (1.0, *FINER)]
+            options = [replace(drive, **{name: max(value, least)}) for value in values]
+            drives = {**drives, joint: self._best(drives, joint, options)}
         return drives
 
     def _best(self, drives: Drives, joint: int, options: Sequence[Drive]) -> Drive:
@@ -205,55 +200,39 @@ class Search:
             for share in shares
         ]
 
-    def _with(self, effect: Effect, drives: Drives, residual: Array) -> Drives:
-        """Return drives with an effect at all joints that can show it, each with its best shape."""
-        made = dict(drives)
-        for joint, drive in drives.items():
-            if not effect.is_in(drive):
-                options = self._options(effect, joint, drive, residual)
+    def _with(
+        self, effect: Effect, drives: Drives, joints: Iterable[int], residual: Array
+    ) -> Drives:
+        """Return drives with an effect at those joints that can show it, each in its best shape."""
+        changed = dict(drives)
+        for joint in joints:
+            if not effect.is_in(drives[joint]):
+                options = self._options(effect, joint, drives[joint], residual)
                 if options:
-                    made[joint] = self._best(drives, joint, options)
-        return made
+                    changed[joint] = self._best(drives, joint, options)
+        return changed
 
-    def _at_all_joints(self, drives: Drives) -> Drives:
-        """Add the best effect to all joints as long as it is worth it."""
-        left = list(self.effects)
-        while left:
+    def _added(self, drives: Drives, joints: Collection[int], effects: Iterable[Effect]) -> Drives:
+        """Add the best effect to joints as long as it is worth it."""
+        remaining, is_single = list(effects), len(joints) == 1
+        while remaining:
             residual = self.held_out.fit(drives).residual
             tried: list[tuple[Effect, Drives, Gain, tuple[int, ...]]] = []
-            for effect in left:
-                option = self._with(effect, drives, residual)
-                changed = tuple(j for j in drives if option[j].friction != drives[j].friction)
+            for effect in remaining:
+                option = self._with(effect, drives, joints, residual)
+                changed = tuple(j for j in joints if option[j].friction != drives[j].friction)
                 if changed:
                     tried.append((effect, option, self._gain(drives, option), changed))
             tried.sort(key=lambda one: -one[2].mean)
             best = next((one for one in tried if one[2].is_worth(len(one[3]))), None)
-            for one in tried:
+            for one in tried if not is_single else [best] if best else ():
                 names = self._names(one[3])
                 self.decisions.append(Decision.of(one[0].name, names, one[2], one is best))
             if best is None:
                 break
             drives = best[1]
-            left.remove(best[0])
+            remaining.remove(best[0])
         return drives
-
-    def _at_one_joint(self, drives: Drives, joint: int) -> Drives:
-        """Add the best effect to a joint as long as it is worth it there."""
-        while True:
-            residual = self.held_out.fit(drives).residual
-            tried: list[tuple[Effect, Drives, Gain]] = []
-            for effect in self.effects:
-                if effect.is_in(drives[joint]) or effect.is_of_all_joints:
-                    continue
-                options = self._options(effect, joint, drives[joint], residual)
-                if options:
-                    option = {**drives, joint: self._best(drives, joint, options)}
-                    tried.append((effect, option, self._gain(drives, option)))
-            tried = sorted((one for one in tried if one[2].is_worth(1)), key=lambda t: -t[2].mean)
-            if not tried:
-                return drives
-            effect, drives, gain = tried[0]
-            self.decisions.append(Decision.of(effect.name, self._names([joint]), gain, True))
 
     def _without_losers(self, drives: Drives, joint: int) -> Drives:
         """Leave effects out at a joint where they do not pay."""

@@ -51,8 +51,6 @@ from minidyn.recording.lazy import AnyRecording
 MIN_ROWS = 4
 """Rows over unknowns in each block: terms stay determined without a block."""
 
-MAX_ROUNDS = 2  # size: of terms and loads in agreement
-
 _MEMORY_TERMS = {name for name, symbol in FRICTION.items() if symbol in MEMORY}
 _Model = TypeVar("_Model")
 
@@ -404,15 +402,11 @@ def _searched(
     if search.is_width_free and drives != plain_drives:  # a width stood in for these terms
         drives = search.with_widths(drives)
         search.refit(drives)
-    for _ in range(MAX_ROUNDS if is_auto else 0):
-        before = drives
+    if is_auto:
         drives = search.with_terms(drives)
-        if warming is None and WARMING not in settings.forbid_terms:
-            warming = search.warming(drives)
-        drives = search.refined(drives, named)  # a coarse shape would ask for other terms
-        search.refit(drives)
-        if all(before[joint].friction == drive.friction for joint, drive in drives.items()):
-            break
+    is_forced = WARMING in settings.force_terms
+    if is_forced or (is_auto and WARMING not in settings.forbid_terms):
+        warming = search.warming(drives, is_forced)
     drives = search.refined(drives, named)
     final = search.refit(drives)
     notices = () if warming is None else (warming.notice,)

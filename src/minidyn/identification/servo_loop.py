@@ -21,12 +21,11 @@ from minidyn.arrays import Array
 from minidyn.dynamics.record import record, without_unknowns
 from minidyn.graph.derivative import jacobian
 from minidyn.graph.targets.native.kernel import compile_function
+from minidyn.identification.diagnose.thresholds import FAR
 from minidyn.model.robot import Robot
 
 MAX_TURN, MAX_DECAY = 0.3, 0.7  # size: rad and time constants in one step of integration
 MAX_STEPS = 20  # size: of integration between two samples
-MAX_MOTION = 5.0
-"""Times what is commanded, and a radian: a loop that gets so far is unstable."""
 MIN_STEP = 1e-13  # rounding: share of the time
 
 
@@ -96,7 +95,8 @@ class ServoLoop:
         walk.sign = np.sign(walk.v)
         walk.settle()
         every[0], found[0] = walk.q, walk.S[:n]
-        lost = MAX_MOTION * (1.0 + float(np.ptp(self.command, axis=0).max()))
+        # a loop that gets far beyond what is commanded, and a radian, is unstable
+        lost = FAR * (1.0 + float(np.ptp(self.command, axis=0).max()))
         changes = self.times + late if self.held else np.zeros(0)
         for k, (begin, end) in enumerate(pairwise(self.t.tolist())):
             stops = changes[(changes > begin) & (changes <= end)].tolist()

@@ -48,6 +48,7 @@ class ModelOptions(PreparationOptions, total=False):
     auto: bool
     friction_per: str | None
     flexibility: str | None
+    measured: Iterable[str] | str | None
     rotor_inertia: bool | Iterable[str] | None
     sign_width: ArrayLike | None
     prior: Prior
@@ -82,6 +83,8 @@ class Settings(Preparation):
     """ "log": each log has friction of its own about a mean; None: one friction for all."""
     flexibility: str | None = None
     """Joint flexibility, encoders on the side of the "motor" or the "link"; None: stiff joints."""
+    measured: Iterable[str] | str | None = None
+    """Joints, or patterns, whose torque is measured; None: those whose column says something."""
     rotor_inertia: bool | Iterable[str] | None = True
     """Whether rotor inertias are identified, or of which joints; None: as in the robot's file."""
     sign_width: ArrayLike | None = None
@@ -113,9 +116,9 @@ class Settings(Preparation):
             raise WrongArgument(
                 f"forbid_terms: {', '.join(sorted(both))} is asked for by friction or force_terms"
             )
-        for name, way in ((CUTOFF, "give cutoff=20.0"), (WARMING, "it can be forbidden alone")):
-            if name in self.force_terms:
-                raise WrongArgument(f"force_terms: {name} cannot be forced; {way}")
+        if CUTOFF in self.force_terms and self.cutoff is not None:
+            raise WrongArgument(f"force_terms: {CUTOFF} is given, {self.cutoff:g} Hz")
+        self._hold_names("measured")
         rotors = self.rotor_inertia
         if not (rotors is None or isinstance(rotors, bool)):
             if isinstance(rotors, str) or not isinstance(rotors, Iterable):
@@ -130,6 +133,15 @@ class Settings(Preparation):
             self._hold("prior", os.fspath(self.prior))
         elif not (self.prior is None or isinstance(self.prior, Robot | str | bool)):
             self._hold("prior", _numbers("prior", self.prior))
+
+    def _hold_names(self, name: str) -> None:
+        """Hold an option that is None or names of joints as a tuple."""
+        value: object = getattr(self, name)
+        if value is None:
+            return
+        if not isinstance(value, Iterable):
+            raise WrongArgument(f"{name}: expected names of joints or None, got {value!r}")
+        self._hold(name, (value,) if isinstance(value, str) else tuple(map(str, value)))
 
     def _hold(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.transform import Rotation
 
-from minidyn.arrays import Array, plain_values
+from minidyn.arrays import Array, plain_values, rms
 from minidyn.dynamics.functions import frame_motion
 from minidyn.dynamics.record import build
 from minidyn.dynamics.sources import function_source
@@ -33,11 +33,12 @@ from minidyn.graph.scalar import Graph
 from minidyn.identification.diagnose.thresholds import LARGE
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.block_covariance import memory_of
-from minidyn.identification.payload.columns import WIDEST_LOAD
+from minidyn.identification.payload.columns import WIDEST_LOAD, of_frame
 from minidyn.identification.payload.payload import identify_payload, nearest_body
 from minidyn.identification.problem import BlockProblem, BlockSolution, Rows, places_of
 from minidyn.identification.score import MIN_STANDARD_ERRORS
-from minidyn.model.parameters import tensor, transform
+from minidyn.identification.sizes import MAX_STEPS
+from minidyn.model.parameters import tensor
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, error, notices_json, warning
 from minidyn.recording.ready import (
@@ -76,9 +77,8 @@ NEGATIVE = error(
 TENSORS = np.array([tensor(unit) for unit in np.eye(6)])
 """formula: of unit XX ... ZZ (6, 3, 3)."""
 GRAVITY = np.array([0.0, 0.0, -9.80665])  # formula: standard gravity, m/s²
-MAX_STEPS = 30  # size: of the search for the mounting
+# size: least singular value of forces over the largest, below which more starts are tried
 MIN_ROUND = 0.3
-"""Least singular value over the largest with which gravity acted along all axes of the sensor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -459,7 +459,7 @@ def _fitted(
         R = R @ Rotation.from_rotvec(turn * min(1.0, 0.5 / max(size, 0.5))).as_matrix()
         left = w - J @ solution.x
         new = np.sqrt(np.maximum(np.sum(left**2, axis=0) / free, 1e-24))
-        noise = np.repeat(np.sqrt(np.mean(new.reshape(2, 3) ** 2, axis=1)), 3)
+        noise = np.repeat(rms(new.reshape(2, 3), axis=1), 3)
         before, misfit = misfit, float(np.sum(np.log(noise)))
         if len(w) >= 120:
             memory = np.minimum(memory_of(left, starts), len(w) / 30)
@@ -493,7 +493,7 @@ def _with_torques(
     added.
     """
     found = identify_payload(estimate, log, link=link)
-    turn = transform(np.eye(10), np.linalg.inv(T)).T
+    turn = of_frame(np.asarray(np.linalg.inv(T), dtype=float))
     other = turn @ np.array(found.settings["unconstrained"])
     C = turn @ np.asarray(found.covariance) @ turn.T
     both = ((ten, spread), (other, C))

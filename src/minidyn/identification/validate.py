@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from minidyn.display import (
     RESIDUAL_LINE,
     DisplayTable,
     draw_lines,
+    legend_above,
     new_figure,
 )
 from minidyn.dynamics.functions import inverse_dynamics
@@ -41,6 +42,8 @@ from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, warning
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.measured import torques_measured, with_measured_torques
+from minidyn.recording.prepare.lowpass import MEMORY
+from minidyn.recording.prepare.process import cutoff_period
 from minidyn.recording.ready import (
     RecordingLike,
     as_recording,
@@ -216,9 +219,7 @@ class Validation:
             unit = self.units[k] if self.units else "N·m or N"
             words = f"{plot_label(name, 24)}\n{'force' if unit == 'N' else 'torque'}, {unit}"
             axis.set_ylabel(f"{words}\nerror {plain_percent(entry['relative_error'])}", fontsize=8)
-        axes[0].legend(
-            loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=4, fontsize=8
-        )
+        legend_above(axes[0], 4)
         axes[-1].set_xlabel("time, s")
         return figure
 
@@ -299,7 +300,8 @@ def validate(
     log = (
         log if estimate.known_torque is None else log.load()
     )  # columns of a log stay with it in memory alone
-    log = with_measured_torques(robot, in_robot_order(robot, log))
+    measured = None if estimate.settings is None else estimate.settings.measured
+    log = with_measured_torques(robot, in_robot_order(robot, log), measured)
     if estimate.base.model == "gravity":
         poses = resting_poses(robot, log)
         log = log if poses is None else poses
@@ -314,7 +316,7 @@ def validate(
     every = 1 if isinstance(data, Recording) else -(-len(data) // SHOWN)
     kept: list[tuple[Array, ...]] = []  # for pictures
     runs: Sequence[AnyRecording] = data.runs
-    models, begins = _models(estimate, runs), data.starts
+    (models, logs), begins = _models(estimate, runs), data.starts
     own = models if any(model is not estimate for model in models) else [estimate]
     starts: list[int] = []
     compared = partial(_compared, own, begins, described, every)
@@ -342,7 +344,9 @@ def validate(
     )
     known = torques_measured(data)
     rmse = float(np.sqrt(raw.squares.sum() / (raw.samples * sum(known))))
-    joints = _per_joint(data.joint_names, raw, filtered, prior, _forgets(data.info))
+    # after so many samples the noise of a low-passed torque is not autocorrelated any more
+    lag = max(1, math.ceil(MEMORY * cutoff_period(data.info)))
+    joints = _per_joint(data.joint_names, raw, filtered, prior, lag)
     joints |= {
         name: dict.fromkeys(joints[name], math.nan)
         for name, has_torque in zip(data.joint_names, known)
@@ -350,7 +354,7 @@ def validate(
     }
     others = filtered.overall, prior.overall, noise.overall
     overlap, same = overlap_of(Sketch.from_json(estimate.record.get(SKETCH)), data, log)
-    notices += (*fitted_notices(overlap), *same, *_friction_notices(estimate, models, runs))
+    notices += (*fitted_notices(overlap), *same, *_friction_notices(estimate, models, logs))
     residual, torque = np.nan_to_num(measured - predicted), np.nan_to_num(measured)
     notices += tuple(burst_notices(data.joint_names, t, torque, residual, starts))
     shown = (
@@ -440,49 +444,41 @@ def _compared(
     return sums, follows, kept, begins
 
 
-def _models(estimate: Estimate, runs: Sequence[AnyRecording]) -> list[Estimate]:
-    """Return the model of each run.
+def _models(
+    estimate: Estimate, runs: Sequence[AnyRecording]
+) -> tuple[list[Estimate], list[int | None]]:
+    """Return the model of each run, and which fitted log it is part of where each has its friction.
 
     With the friction of its own log where that was fitted, else with the mean.
     """
-    known = FrictionOfLogs.of(estimate.record) if SETTING in estimate.record else None
-    if known is None:
-        return [estimate] * len(runs)
-    models = []
-    for run in runs:
-        log, warmth = (
-            known.log_of(run),
-            temperature_of(run) if math.isfinite(known.temperature) else math.nan,
-        )
+    friction = FrictionOfLogs.of(estimate.record)
+    if friction is None:
+        return [estimate] * len(runs), []
+    logs, models = [friction.log_of(run) for run in runs], []
+    for run, log in zip(runs, logs):
         if log is not None:
-            models.append(estimate.with_friction(known.values[log]))
-        else:
-            models.append(estimate.at_temperature(warmth) if math.isfinite(warmth) else estimate)
-    return models
+            models.append(estimate.with_friction(friction.values[log]))
+            continue
+        warmth = temperature_of(run) if math.isfinite(friction.temperature) else math.nan
+        models.append(estimate.at_temperature(warmth) if math.isfinite(warmth) else estimate)
+    return models, logs
 
 
 def _friction_notices(
-    estimate: Estimate, models: Sequence[Estimate], runs: Sequence[AnyRecording]
+    estimate: Estimate, models: Sequence[Estimate], logs: Sequence[int | None]
 ) -> tuple[Notice, ...]:
     """Return a notice that says whose friction was used, where each fitted log has its own."""
-    if SETTING not in estimate.record:
+    if not logs:
         return ()
-    known = FrictionOfLogs.of(estimate.record)
-    logs = [None if known is None else known.log_of(run) for run in runs]
-    new, warm = (
-        logs.count(None),
-        sum(log is None and model is not estimate for log, model in zip(logs, models)),
-    )
+    pairs, new = zip(logs, models), logs.count(None)
+    warm = sum(log is None and model is not estimate for log, model in pairs)
     count = len(estimate.record[SETTING]["values"])
-    mean = f"the mean of the {count} fitted logs" + (
-        ", at the temperature of the log" if warm else ""
-    )
+    mean = f"the mean of the {count} fitted logs" + ", at the temperature of the log" * bool(warm)
+    text = f"friction is {mean} in {new} of {len(models)} runs, its own in the others"
     if not new:
         text = "friction of each log is its own, as it was fitted"
     elif new == len(models):
         text = f"friction is {mean}: this log is none of them"
-    else:
-        text = f"friction is {mean} in {new} of {len(models)} runs, its own in the others"
     return (FRICTION_OF(text, logs=count, runs=len(models), mean=new, by_temperature=warm),)
 
 
@@ -516,19 +512,6 @@ def fitted_notices(overlap: float | None) -> tuple[Notice, ...]:
     if overlap is None or overlap <= Limits().overlap:
         return ()
     return (FITTED(f"fitted data: {seen_words(overlap)}", overlap=overlap),)
-
-
-def _forgets(info: Mapping[str, object]) -> int:
-    """Return after how many samples the noise of a low-passed torque is not autocorrelated any
-    more.
-
-    The autocorrelation of white noise behind the zero-phase low-pass of `prepare` crosses zero at
-    0.56 periods of its cut-off.
-    """
-    cutoff, rate, every = (info.get(key) for key in ("cutoff", "rate", "decimate"))
-    if not (isinstance(cutoff, float) and isinstance(rate, float) and isinstance(every, int)):
-        return 1
-    return math.ceil(0.56 * rate / every / cutoff)
 
 
 def _per_joint(

@@ -281,6 +281,13 @@ def _rule(
     return Rule(name, level == "good", level, value, limit, joint, text)
 
 
+def _graded(error: float, good: float, poor: float) -> tuple[Grade, float]:
+    """Return how good an error is, and the limit that says so."""
+    if error > poor:
+        return "bad", poor
+    return "caution" if error > good else "good", good
+
+
 def separation(estimate: Estimate) -> tuple[float, str]:
     """Return the condition number that is judged, and words to put after it.
 
@@ -302,32 +309,23 @@ def _model_rules(estimate: Estimate, limits: Limits) -> Iterator[Rule]:
     try:
         certificate = estimate.certificate
     except MinidynError:
-        yield _rule(
-            "consistent",
-            "caution",
-            "some parameters are unknown, so physical consistency cannot be checked",
-        )
+        text = "some parameters are unknown, so physical consistency cannot be checked"
+        yield _rule("consistent", "caution", text)
     else:
         reasons = "; ".join(certificate.reasons()[:2])
+        text = f"it is not physically consistent ({reasons})"
         if certificate.consistent:
-            yield _rule("consistent", "good", "it is physically consistent")
-        else:
-            yield _rule("consistent", "bad", f"it is not physically consistent ({reasons})")
+            text = "it is physically consistent"
+        yield _rule("consistent", "good" if certificate.consistent else "bad", text)
     condition, words = separation(estimate)
-    numbers, shown = (condition, limits.condition), number(condition) + words
+    level: Grade = "good"
+    text = "the motion separates the parameters"
     if condition > limits.condition and is_known_everywhere(estimate):
-        text = f"what the motion does not separate hardly acts (condition number {shown})"
-        yield _rule("condition", "good", text, *numbers)
-    elif condition <= limits.condition:
-        yield _rule(
-            "condition",
-            "good",
-            f"the motion separates the parameters (condition number {shown})",
-            *numbers,
-        )
-    else:
-        text = f"the motion separates some parameters badly (condition number {shown})"
-        yield _rule("condition", "caution", text, *numbers)
+        text = "what the motion does not separate hardly acts"
+    elif not condition <= limits.condition:
+        level, text = "caution", "the motion separates some parameters badly"
+    text += f" (condition number {number(condition)}{words})"
+    yield _rule("condition", level, text, condition, limits.condition)
 
 
 def _run_rules(
@@ -356,41 +354,28 @@ def _run_rules(
         )
         over = error > max(limits.overfit * fitted, limits.error)
         yield _rule("overfit", "caution" if over else "good", text, error / fitted, limits.overfit)
-    known = [
-        run
+    ratios = {
+        run.relative_error / run.prior_relative_error: run.prior_relative_error
         for run in runs.values()
         if run.prior_relative_error > 0 and math.isfinite(run.relative_error)
-    ]
-    if known:
-        worse = max(known, key=lambda run: run.relative_error / run.prior_relative_error)
-        ratio, before = (
-            worse.relative_error / worse.prior_relative_error,
-            percent(worse.prior_relative_error),
-        )
+    }
+    if ratios:
+        ratio = max(ratios)
         level: Grade = "bad" if ratio > limits.prior else "good"
-        text = f"the prior is {'better' if level == 'bad' else 'not better'} (error {before})"
+        words = "better" if level == "bad" else "not better"
+        text = f"the prior is {words} (error {percent(ratios[ratio])})"
         yield _rule("prior", level, text, ratio, limits.prior)
 
 
 def _seen_rule(name: str, run: Validation, limits: Limits) -> Rule:
     """Say whether test data were fitted."""
+    level: Grade = "good"
+    text = f"{visible(name)} was not fitted"
     if run.overlap is None:
-        return _rule(
-            "fitted_data",
-            "good",
-            f"whether {visible(name)} was fitted is not known",
-            None,
-            limits.overlap,
-        )
-    numbers = run.overlap, limits.overlap
-    if run.overlap > limits.overlap:
-        return _rule(
-            "fitted_data",
-            "caution",
-            f"{visible(name)} is fitted data: {seen_words(run.overlap)}",
-            *numbers,
-        )
-    return _rule("fitted_data", "good", f"{visible(name)} was not fitted", *numbers)
+        text = f"whether {visible(name)} was fitted is not known"
+    elif run.overlap > limits.overlap:
+        level, text = "caution", f"{visible(name)} is fitted data: {seen_words(run.overlap)}"
+    return _rule("fitted_data", level, text, run.overlap, limits.overlap)
 
 
 def seen_words(overlap: float) -> str:
@@ -407,15 +392,12 @@ def _error_rule(error: float, runs: Mapping[str, Validation], limits: Limits) ->
             "zero throughout?)"
         )
         return _rule("error", "bad", f"{text}: test it on a run with torques", None, limits.error)
+    level, limit = _graded(error, limits.error, limits.error_poor)
     text = f"its torque error on test data is {percent(error)}"
-    if error <= limits.error:
-        return _rule("error", "good", text, error, limits.error)
-    if error > limits.error_poor:
-        return _rule("error", "bad", text, error, limits.error_poor)
-    text += f"; good is up to {percent(limits.error)}"
-    if noise := noise_words(runs, limits):
-        text += f"; {noise}"
-    return _rule("error", "caution", text, error, limits.error)
+    if level == "caution":
+        noise = noise_words(runs, limits)
+        text += f"; good is up to {percent(limits.error)}" + f"; {noise}" * bool(noise)
+    return _rule("error", level, text, error, limit)
 
 
 def noise_words(runs: Mapping[str, Validation], limits: Limits) -> str:
@@ -463,33 +445,28 @@ def _joint_rules(
 _Pairs: TypeAlias = Sequence[tuple[Mapping[str, float], float]]  # figures of a run, what is small
 
 
-def _small_words(joint: str, residual: float) -> str:
-    return f"the residual of {short(joint)} is {number(residual)} N m or N, little for its drive"
+def _counted(pairs: _Pairs, residual: str) -> list[Mapping[str, float]]:
+    """Return the figures of runs in which a residual is not small."""
+    return [entry for entry, small in pairs if not entry.get(residual, inf) <= small]
 
 
 def _error_of_joint(joint: str, pairs: _Pairs, limits: Limits) -> Rule:
     """Judge the error without noise."""
-    counted = [entry for entry, small in pairs if not entry.get("systematic_rmse", inf) <= small]
+    counted = _counted(pairs, "systematic_rmse")
     entries = counted or [entry for entry, _ in pairs]
     error = max(entry.get("systematic_error", entry["relative_error"]) for entry in entries)
-    if not counted and error > limits.joint_error:
-        words = _small_words(joint, max(entry["systematic_rmse"] for entry in entries))
-        return _rule("joint_error", "good", words, error, limits.joint_error, joint)
-    level: Grade = (
-        "bad"
-        if error > limits.joint_error_poor
-        else "caution"
-        if error > limits.joint_error
-        else "good"
-    )
-    limit = limits.joint_error_poor if level == "bad" else limits.joint_error
+    level, limit = _graded(error, limits.joint_error, limits.joint_error_poor)
     text = f"the torque error of {short(joint)} on test data is {percent(error)} without noise"
+    if not counted and level != "good":
+        residual = number(max(entry["systematic_rmse"] for entry in entries))
+        text = f"the residual of {short(joint)} is {residual} N m or N, little for its drive"
+        level, limit = "good", limits.joint_error
     return _rule("joint_error", level, text, error, limit, joint)
 
 
 def _raw_of_joint(joint: str, pairs: _Pairs, limits: Limits) -> Rule:
     """Judge the error with everything that was measured."""
-    counted = [entry for entry, small in pairs if not entry.get("rmse", inf) <= small]
+    counted = _counted(pairs, "rmse")
     raw = max(entry["relative_error"] for entry in counted or [entry for entry, _ in pairs])
     level: Grade = "caution" if counted and raw > limits.joint_raw else "good"
     text = f"{percent(raw)} of the measured torque of {short(joint)} is not followed, noise or not"
@@ -499,12 +476,11 @@ def _raw_of_joint(joint: str, pairs: _Pairs, limits: Limits) -> Rule:
 def _systematic_of_joint(joint: str, pairs: _Pairs, limits: Limits) -> Rule:
     """Judge the share of the residual that is systematic, where it is large."""
     large = [
-        entry
-        for entry, small in pairs
+        entry["systematic_share"]
+        for entry in _counted(pairs, "systematic_rmse")
         if entry.get("systematic_error", 0.0) > limits.systematic_error
-        and not entry.get("systematic_rmse", inf) <= small
     ]
-    share = max((entry["systematic_share"] for entry in large), default=0.0)
+    share = max(large, default=0.0)
     level: Grade = "caution" if share > limits.systematic_share else "good"
     text = f"{percent(share)} of the residual of {short(joint)} is systematic, not noise"
     if not large:

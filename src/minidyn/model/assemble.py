@@ -43,7 +43,7 @@ FIXED_BASE = warning(
     "Several limbs hang on a body with mass that no joint moves: this base is taken as fixed to "
     "the world.",
     "Where the robot walks or drives, its torques are right only while {base!r} stands still; for "
-    "a moving base put prismatic and revolute joints before it.",
+    "a moving base load it with free_base=True (--free-base).",
 )
 
 
@@ -154,7 +154,7 @@ def assemble(
     bodies: list[list[Array]] = []  # parameters of each moving link and what is merged into it
     frames: list[Frame] = []
     fixed = by_name[root].parameters
-    ground = 0.0 if fixed is None else float(fixed[-1])  # mass that never moves
+    ground = [] if fixed is None else [fixed]  # what never moves
     # joints keep the order of the file as far as each can follow its parent: numbers stay the
     # author's own
     rank = {joint.name: index for index, joint in enumerate(joints)}
@@ -172,7 +172,7 @@ def assemble(
             if link >= 0 and own is not None:
                 bodies[link].append(transform(own, matrix_of(steps)))
             elif own is not None:
-                ground += float(own[-1])
+                ground.append(transform(own, matrix_of(steps)))
         else:
             made.append((joint, link, steps))
             link, steps = len(made) - 1, ()
@@ -196,6 +196,7 @@ def assemble(
 
     order = {joint.name: index for index, (joint, _, _) in enumerate(made)}
     moving = [joint for joint, _, _ in made]
+    _check_floating(root, moving)
     follows = _followers(moving, joint_by_name, source)
     robot_joints = tuple(
         Joint(
@@ -212,6 +213,7 @@ def assemble(
         )
         for joint, parent, steps in made
     )
+    base_body = np.sum(ground, axis=0) if ground else None
     tens = [np.sum(body, axis=0) if body else None for body in bodies]
     values = Layout.of(joint.drive for joint in robot_joints).vector(
         tens, (joint.drive_values for joint in moving)
@@ -226,17 +228,36 @@ def assemble(
         base=tidy_steps(base),
         frames=tuple(frames),
         symbols=tuple(symbols),
-        notices=(*notices, *left_out, *_fixed_base(root, robot_joints, ground, source)),
+        notices=(*notices, *left_out, *_fixed_base(root, robot_joints, base_body, source)),
         source=source,
+        base_body=base_body,
     )
     return replace(robot, loops=tuple(_loop(loop, robot) for loop in loops)) if loops else robot
 
 
-def _fixed_base(root: str, joints: Sequence[Joint], mass: float, source: str) -> list[Notice]:
+def _check_floating(root: str, moving: Sequence[LooseJoint]) -> None:
+    """Refuse floating joints that are not the only one of the root, or have a drive."""
+    for joint in (joint for joint in moving if joint.kind == "floating"):
+        others = [other.name for other in moving if other.parent == joint.parent]
+        if joint is not moving[0] or len(others) > 1 or any(j.parent == root for j in moving[1:]):
+            raise DescriptionError(
+                f"{joint.where}: joint {joint.name!r} is floating; only a free base is supported: "
+                f"one floating joint on the root link {root!r}, which carries all others"
+            )
+        if joint.drive_values or joint.leaders is not None or joint.formula:
+            raise DescriptionError(
+                f"{joint.where}: joint {joint.name!r} is floating: it has no drive and follows none"
+            )
+
+
+def _fixed_base(
+    root: str, joints: Sequence[Joint], body: Array | None, source: str
+) -> list[Notice]:
     """Return a notice where limbs of two or more joints each share a base with mass.
 
     Often a legged robot.
     """
+    mass = 0.0 if body is None else float(body[-1])
     limbs = list(range(len(joints)))
     for index, joint in enumerate(joints):  # parents come first
         limbs[index] = index if joint.parent < 0 else limbs[joint.parent]

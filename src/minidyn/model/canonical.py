@@ -159,8 +159,12 @@ def _understood(robot: Robot, tolerance: float) -> Robot:
 
 
 def is_as_written(robot: Robot) -> bool:
-    """Say whether a robot's geometry is taken as it is: it must be, or shows everything."""
-    return bool(robot.implicit_loops or robot.formulas or shows_everything(robot))
+    """Say whether a robot's geometry is taken as it is: it must be, or shows everything.
+
+    Behind a free base every axis moves every way: none is special.
+    """
+    is_open = robot.implicit_loops or robot.formulas or robot.free_base
+    return bool(is_open or shows_everything(robot))
 
 
 def shows_everything(robot: Robot) -> bool:

@@ -74,8 +74,8 @@ class Joint:
 
     Attributes:
         name: Unique name.
-        kind: "revolute", "continuous", "prismatic", or "fixed" (a load that keeps its own
-            parameters).
+        kind: "revolute", "continuous", "prismatic", "fixed" (a load that keeps its own
+            parameters), or "floating" (a free base: the first joint, which moves every way).
         parent: Index of the parent link in `robot.links`, -1 for the base.
         before: Constant placement of the joint on its parent.
         motion: "rx", "ry", "rz", "tx", "ty" or "tz".
@@ -110,6 +110,11 @@ class Joint:
     def slides(self) -> bool:
         """Whether the joint is translational."""
         return self.kind == "prismatic"
+
+    @property
+    def floats(self) -> bool:
+        """Whether the joint carries a free base."""
+        return self.kind == "floating"
 
     @property
     def rest_speed(self) -> float:
@@ -157,6 +162,7 @@ class Joint:
             *((drive.balancer,) if drive.balancer else ()),
             *(("breakaway", drive.breakaway_travel) if drive.breakaway_travel else ()),
             *(() if self.torque_measured else ("torque not measured",)),
+            *(("floating",) if self.floats else ()),
         )
 
 

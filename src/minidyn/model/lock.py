@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import fnmatch
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -19,13 +19,15 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, UnknownName, Unsupported
+from minidyn.model.division import Division, divide
 from minidyn.model.drives import ALIASES, FRICTION, ROTOR, TERMS, Drive, friction_symbols
 from minidyn.model.formula import Formula, formula_names
 from minidyn.model.geometry import Step, Steps, matrix_of, tidy_steps
 from minidyn.model.joint import Follow, Frame, Joint, Loop
 from minidyn.model.loops import solve_loops
 from minidyn.model.parameters import Layout, transform
-from minidyn.notices import Notice, info, warning
+from minidyn.notices import Kind, Notice, info, warning
+from minidyn.text import plain_percent
 
 if TYPE_CHECKING:
     from minidyn.model.robot import Robot
@@ -41,6 +43,19 @@ NOT_LOGGED = warning(
     "The log has no columns for joints of the robot; they are locked.",
     "Where they stood elsewhere, give their positions to md.load as lock=..., in the shell to "
     "minidyn identify as --lock NAME=VALUE. Where they moved, log them.",
+)
+
+DIVIDED = warning(
+    "robot.divided",
+    "What the file says of locked links does not fit into the identified body that they are part "
+    "of: the rest would not be a body. All parts are changed by the least that makes them bodies.",
+    "Torques with the joints locked are those of the model. Where the locked links matter by "
+    "themselves, give them their true masses in the file, or log their joints.",
+)
+DIVIDED_RIGID = info(
+    "robot.divided_rigid",
+    "What the file says of links that fixed joints hold does not fit into the identified body: "
+    "they are changed by the least that makes all parts bodies.",
 )
 
 BEYOND = warning(
@@ -100,20 +115,26 @@ def all_but(robot: Robot, keep: Iterable[str] | str) -> list[str]:
     """Return the independent joints that fit none of the names and patterns."""
     wanted = [keep] if isinstance(keep, str) else keep
     kept = {joint for name in wanted for joint in _fitting(robot, name, "keep")}
-    return [name for name in robot.joint_names if name not in kept]
+    return [name for name in robot.independent_names if name not in kept]
+
+
+def fitting_joints(robot: Robot, names: Iterable[str]) -> set[str]:
+    """Return the independent joints that names or patterns of measured torques mean."""
+    return {joint for name in names for joint in _fitting(robot, name, "measured")}
 
 
 def _fitting(robot: Robot, name: object, what: str) -> list[str]:
     """Return the independent joints that a name or pattern means; an error where there is none."""
     text = str(name)
-    found = [joint for joint in robot.joint_names if fnmatch.fnmatchcase(joint, text)]
-    if text in robot.joint_names or found:
-        return [text] if text in robot.joint_names else found
+    names = robot.independent_names
+    found = [joint for joint in names if fnmatch.fnmatchcase(joint, text)]
+    if text in names or found:
+        return [text] if text in names else found
     for joint in robot.joints:
         if joint.name == text and joint.follows is not None and joint.follows.terms:
             leaders = " and ".join(repr(leader) for leader, _ in joint.follows.terms)
             raise DescriptionError(f"{what}: joint {text!r} follows {leaders}; name {leaders}")
-    raise UnknownName(f"{what}: joint", text, robot.joint_names)
+    raise UnknownName(f"{what}: joint", text, names)
 
 
 def locked_notice(positions: Mapping[str, float]) -> Notice:
@@ -149,6 +170,68 @@ def with_locked(robot: Robot, positions: Mapping[str, float], notice: Notice) ->
             text = f"joint {name!r} is locked at {value:.6g}, beyond its limits {range_text}"
             notices.append(BEYOND(text, joint=name, position=value))
     return replace(made, notices=tuple(notices))
+
+
+def unlocked(robot: Robot, full: Robot) -> tuple[Robot, tuple[Notice, ...]]:
+    """Return the whole robot of a file with the parameters of one that was locked from it.
+
+    Each locked body keeps what `full`, the file's robot, says of it; the link that carries it gets
+    the rest of the composite body. Where that rest is not a body all change by the least, and a
+    notice says so. With the joints locked again, torques are those of `robot`. Drives of locked
+    joints stay as they are in `full`; loads that it does not have are left out.
+    """
+    lock = _Lock(full, {name: at for name, at in robot.locks if name in full.joint_names})
+    bodies: dict[int, Array] = {}
+    notices = []
+    totals = {link.name: link.parameters for link in robot.links}
+    for carrier, parts in lock.groups().items():
+        total = totals.get(carrier, np.full(10, np.nan))
+        if np.isnan(total).any():
+            continue
+        placed = [(index, matrix_of(lock.places[index][1])) for index in parts]
+        own = [np.nan_to_num(full.links[index].parameters) for index in parts]
+        moved = [transform(ten, T) for ten, (_, T) in zip(own, placed)]
+        made = divide(total, moved)
+        bodies[parts[0]] = made.bodies[0]
+        if made.reason:
+            bodies |= {
+                index: transform(ten, np.linalg.inv(T))
+                for (index, T), ten in zip(placed[1:], made.bodies[1:])
+            }
+            names = [full.link_names[index] for index in parts]
+            notices.append(divided_notice(DIVIDED, names, moved, made))
+    joints, terms, tens = [], [], []
+    for index in range(len(full.joints)):
+        changed, values = lock.drive_back(robot, index)
+        joints.append(changed)
+        terms.append(values)
+        tens.append(bodies.get(index, full.links[index].parameters))
+    layout = Layout.of(joint.drive for joint in joints)
+    whole = replace(
+        full,
+        name=robot.name,
+        joints=tuple(joints),
+        gravity=robot.gravity,
+        parameters=layout.vector(tens, terms),
+    )
+    return whole, tuple(notices)
+
+
+def divided_notice(
+    kind: Kind, names: Sequence[str], before: Sequence[Array], made: Division
+) -> Notice:
+    """Return the notice of parts that could not keep what the file says; the carrier is first."""
+    masses = {
+        name: (float(old[9]), float(new[9]))
+        for name, old, new in zip(names[1:], before[1:], made.bodies[1:])
+    }
+    shown = ", ".join(f"{name} {old:.4g} to {new:.4g} kg" for name, (old, new) in masses.items())
+    text = (
+        f"without what the file says of {', '.join(map(repr, names[1:]))} the rest of the body of "
+        f"link {names[0]!r} is not a body: {made.reason}; the parts are changed by up to "
+        f"{plain_percent(made.change)} (mass of {shown})"
+    )
+    return kind(text, link=names[0], reason=made.reason, change=made.change, masses=masses)
 
 
 @dataclass(frozen=True)
@@ -295,6 +378,32 @@ class _Lock:
             notices=(*full.notices, notice),
             locks=(*full.locks, *self.positions.items()),
         )
+
+    def groups(self) -> dict[str, list[int]]:
+        """Return the old links that each link is made of, by the name of the new: itself first."""
+        left = [index for index in range(len(self.full.joints)) if self._moves(index)]
+        made = {self.full.link_names[index]: [index] for index in left}
+        for index in range(len(self.full.joints)):
+            link = self.places[index][0]
+            if link >= 0 and not self._moves(index):
+                made[self.full.link_names[left[link]]].append(index)
+        return made
+
+    def drive_back(self, robot: Robot, index: int) -> tuple[Joint, dict[str, float]]:
+        """Return a joint of the full robot with the drive of the locked robot, and its terms.
+
+        What turns a drive while it is locked turns it again.
+        """
+        joint = self.full.joints[index]
+        if not self._moves(index) or joint.kind == "fixed":
+            return joint, self.full.drive_terms(index)
+        place = robot.joint_index(joint.name)
+        drive = robot.joints[place].drive
+        locked = [pair for pair in joint.drive.coupling if pair[0] in self.held]
+        order = [one.name for one in self.full.joints]
+        coupling = sorted((*drive.coupling, *locked), key=lambda pair: order.index(pair[0]))
+        made = replace(joint, drive=replace(drive, coupling=tuple(coupling)))
+        return made, robot.drive_terms(place)
 
     def _placed(self, link: int, steps: Steps) -> Steps:
         return tidy_steps((*self.places[link][1], *steps))

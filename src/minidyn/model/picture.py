@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from minidyn.arrays import Array
 from minidyn.display import MEASURED, MODEL, RESIDUAL, DisplayTable, new_figure
 from minidyn.errors import LoopError
-from minidyn.model.geometry import Step, matrix_of
+from minidyn.model.geometry import Step, matrix_of, steps_from_matrix
 from minidyn.model.loops import solve_loops
+from minidyn.model.parameters import shaped_array
 from minidyn.model.placements import tree_pose
 from minidyn.text import plot_label
 
@@ -35,12 +36,13 @@ _TRIES = 400  # postures among which the clearest is chosen
 _LOOP_TRIES = 12  # where loops must be solved for
 _RING = 20
 TURN, TILT = 0.95, 0.32  # rad: where the eye is at first
-_FIRST_DRAWN = {"ground": 0, "link": 1, "face": 2, "axis": 3, "ring": 4, "box": 4}
+_FIRST_DRAWN = {"ground": 0, "link": 1, "face": 2, "axis": 3, "frame": 3, "ring": 4, "box": 4}
 _LABEL = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1.0}
 _LOOK: dict[str, dict[str, Any]] = {
     "ground": {"facecolor": "#e8e8e8", "edgecolor": "none"},
     "link": {"color": "#7a8591", "linewidth": 5, "solid_capstyle": "round"},
     "axis": {"color": MEASURED, "linewidth": 0.8},
+    "frame": {"color": MEASURED, "linewidth": 0.6},
     "ring": {"facecolor": "#dbe8f6", "edgecolor": MODEL, "linewidth": 1.2},
     "box": {"facecolor": "#f8e5d6", "edgecolor": RESIDUAL, "linewidth": 1.2},
 }
@@ -132,6 +134,10 @@ class Scene:
             key=lambda shape: (_FIRST_DRAWN[shape.kind], float(depth[list(shape.points)].mean())),
         )
 
+    def shapes_of(self, kind: str, body: int) -> list[Shape]:
+        """Return the shapes of a kind that belong to a link."""
+        return [shape for shape in self.shapes if (shape.kind, shape.body) == (kind, body)]
+
     def add(
         self,
         kind: str,
@@ -158,21 +164,64 @@ def view(points: Array) -> Array:
     )
 
 
-def scene_of(robot: Robot, q: ArrayLike | None = None, surfaces: Surfaces | None = None) -> Scene:
+def scene_of(
+    robot: Robot,
+    q: ArrayLike | None = None,
+    surfaces: Surfaces | None = None,
+    frames: bool = False,
+) -> Scene:
     """Return the robot as points and shapes, gravity pointing down.
 
     Args:
         robot: The robot.
-        q: Positions (n,), rad or m; None: a posture that shows its joints.
+        q: Positions (nq,), rad or m; None: a posture that shows its joints.
         surfaces: What links and frames look like, by name: corners (v, 3) in their own frames, and
             the indices of the corners of each triangle (f, 3). Sticks and joints of links that have
             one are left out.
+        frames: Whether x, y and z of every link's frame are lines, in this order.
     """
-    scene = _placed(robot, _posture(robot) if q is None else solve_loops(robot, q), surfaces)
+    is_free = robot.free_base
+    robot, q = _standing(robot, q)
+    q_all = _posture(robot) if q is None else solve_loops(robot, q)
+    scene = _placed(robot, q_all, surfaces)
+    if frames:
+        _add_frames(scene, tree_pose(robot, q_all).links)
+    if is_free:  # it stands on nothing
+        scene.shapes = [shape for shape in scene.shapes if shape.kind != "ground"]
     points = np.array(scene.points) @ _level(_up(robot))
     points -= (points.max(axis=0) + points.min(axis=0)) / 2
     scene.points = list(points / max(float(np.linalg.norm(points, axis=1).max()), 1e-9))
     return scene
+
+
+def _add_frames(scene: Scene, links: Array) -> None:
+    """Add the frames of all links, a sixth of the robot long."""
+    size = 0.16 * max(float(np.ptp(np.array(scene.points), axis=0).max()), 1e-9)
+    for index, T in enumerate(links):
+        ends = [point for k in range(3) for point in (T[:3, 3], T[:3, 3] + size * T[:3, k])]
+        scene.add("frame", ends, index)
+
+
+def _standing(robot: Robot, q: ArrayLike | None) -> tuple[Robot, ArrayLike | None]:
+    """Return a robot with a free base as one that stands where q says, and its joints' positions.
+
+    Others stay as they are.
+    """
+    if not robot.free_base:
+        return robot, q
+    pose, rest = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]), None
+    if q is not None:
+        given = shaped_array(q, (robot.nq,), "q")
+        pose, rest = given[:7], given[7:]
+    T = np.eye(4)
+    x, y, z, w = pose[3:] / np.linalg.norm(pose[3:])
+    axis = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+    T[:3, :3] += 2.0 * (w * axis + axis @ axis)
+    T[:3, 3] = pose[:3]
+    root = robot.joints[0]
+    base = (*robot.base, *root.before, *steps_from_matrix(T, "q of the free base"))
+    still = replace(root, kind="fixed", before=())
+    return replace(robot, joints=(still, *robot.joints[1:]), base=base), rest
 
 
 def moving_scene(robot: Robot, q: Array, surfaces: Surfaces | None = None) -> tuple[Scene, Array]:

@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array, real_array
-from minidyn.errors import DescriptionError, ShapeError, UnknownName
+from minidyn.errors import DescriptionError, ShapeError, UnknownName, Unsupported
 from minidyn.model.formula import Formula, formula_names
 from minidyn.model.geometry import Steps, matrix_of, steps_from_matrix, steps_from_rpy
 from minidyn.model.joint import Frame, Joint, Link, Loop, drive_changes, plain_steps
 from minidyn.model.lock import (
     LockLike,
     all_but,
+    fitting_joints,
     lock_positions,
     locked_notice,
     with_locked,
@@ -33,6 +34,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
+
+BASE_ROWS = ("vx", "vy", "vz", "wx", "wy", "wz")
+"""What the six first rows of a free base are along: its linear and angular velocity."""
+
+_FIXED_BASE = "robot.fixed_base"  # what a file is told that seems to have a free base
+
+LETTERS = {"prismatic": "P", "fixed": "F", "floating": "B"}
+"""Letters of kinds of joints; those that turn are R."""
 
 LARGEST_STEP = 1e9
 """Longest shift, m, and largest turn, rad, of a placement."""
@@ -60,6 +69,8 @@ class Robot:
         notices: What a reader should know about how the robot file was understood.
         source: Where it came from.
         locks: (joint, position) of independent joints of its file that are locked: no joint here.
+        base_body: Ten parameters of the base, in its frame, with what fixed joints merged into it;
+            None: unknown. They matter to :meth:`with_free_base` alone.
     """
 
     name: str
@@ -75,6 +86,7 @@ class Robot:
     notices: tuple[Notice, ...] = ()
     source: str = ""
     locks: tuple[tuple[str, float], ...] = ()
+    base_body: Array | None = None
 
     def __post_init__(self) -> None:
         for what, text in (("name", self.name), ("base name", self.base_name)):
@@ -106,6 +118,11 @@ class Robot:
         for index, joint in enumerate(self.joints):
             if not -1 <= joint.parent < index:
                 raise DescriptionError(f"joint {joint.name!r}: its parent must come before it")
+            if (joint.floats and index) or (self.joints[0].floats and index and joint.parent < 0):
+                raise DescriptionError(
+                    f"robot {self.name!r}: joint {joint.name!r} stands beside a floating one; a "
+                    "free base must be the first link, and carry all others"
+                )
         values, known = _frozen(self.parameters, "parameters"), self.layout.names
         if values.shape != (len(known),):
             text = (
@@ -119,6 +136,8 @@ class Robot:
                 f"parameter {bad}: infinite; give a number, or NaN where it is unknown"
             )
         object.__setattr__(self, "parameters", values)
+        if self.base_body is not None:
+            object.__setattr__(self, "base_body", _frozen(self.base_body, "base_body"))
         self._check_sizes()
         self._check_followers()
 
@@ -167,6 +186,11 @@ class Robot:
             for name in names:
                 if name not in known:
                     raise UnknownName(what, name, known)
+        if self.free_base and self.implicit_loops:
+            raise Unsupported(
+                f"robot {self.name!r}: loop {self.implicit_loops[0].name!r} is solved for, which "
+                "does not go together with a free base yet; give formulas of the active joints"
+            )
         _ = self.formulas  # parsed, so that a wrong one is refused here
 
     # ---------------------------------------------------------------- what it has
@@ -183,18 +207,47 @@ class Robot:
         return tuple(
             index
             for index, joint in enumerate(self.joints)
-            if joint.kind != "fixed" and joint.follows is None and joint.name not in passive
+            if joint.kind not in ("fixed", "floating")
+            and joint.follows is None
+            and joint.name not in passive
         )
 
     @property
+    def free_base(self) -> bool:
+        """Whether the base moves freely in the world (docs/free-base.md)."""
+        return self.joints[0].floats
+
+    @cached_property
     def n(self) -> int:
-        """Number of independent coordinates: the length of q, dq, ddq and tau."""
-        return len(self.independent)
+        """Number of independent rates: the length of dq, ddq and tau.
+
+        Six of a free base, and one for each independent joint.
+        """
+        return len(BASE_ROWS) * self.free_base + len(self.independent)
+
+    @property
+    def all_rates(self) -> int:
+        """Number of rates of all joints, those that follow or are fixed included."""
+        return len(self.joints) + len(BASE_ROWS) * self.free_base
+
+    @property
+    def nq(self) -> int:
+        """Length of q: n, and one more for the unit quaternion of a free base."""
+        return self.n + self.free_base
 
     @cached_property
     def joint_names(self) -> tuple[str, ...]:
-        """Names of the independent joints, in the order of q."""
-        return tuple(self.joints[index].name for index in self.independent)
+        """Names of the rows of tau: those of the independent joints, in the order of q.
+
+        A free base comes first, with vx, vy, vz, wx, wy, wz behind the name of its joint.
+        """
+        base = [f"{self.joints[0].name}.{row}" for row in BASE_ROWS] if self.free_base else []
+        return (*base, *(self.joints[index].name for index in self.independent))
+
+    @property
+    def independent_names(self) -> tuple[str, ...]:
+        """Names of the independent joints: `joint_names` without the rows of a free base."""
+        return self.joint_names[self.n - len(self.independent) :]
 
     @cached_property
     def links(self) -> tuple[Link, ...]:
@@ -250,7 +303,8 @@ class Robot:
 
         by number among all joints.
         """
-        return formula_names([joint.name for joint in self.joints], self.joint_names)
+        jointed = [joint.name for joint in self.joints if not joint.floats]
+        return formula_names(jointed, self.joint_names)
 
     @cached_property
     def formulas(self) -> Mapping[str, Formula]:
@@ -373,6 +427,11 @@ class Robot:
                 base as the file places it is turned so; a ceiling is (pi, 0, 0).
         """
         rpy = shaped_array(mount, (3,), "mount (roll, pitch, yaw)")
+        if self.free_base:
+            raise Unsupported(
+                f"robot {self.name!r} has a free base, which stands as its quaternion says: a "
+                "mount is for a fixed base"
+            )
         turns = steps_from_rpy(np.zeros(3), rpy, "mount")
         return replace(self, base=(*turns, *self.base))
 
@@ -406,6 +465,45 @@ class Robot:
     def locked_joints(self) -> dict[str, float]:
         """Independent joints of the robot's file that are locked, and where (rad or m)."""
         return dict(self.locks)
+
+    def with_free_base(self, name: str = "root_joint") -> Robot:
+        """Return the robot with a base that moves freely in the world; docs/free-base.md.
+
+        The base becomes the first link, with ten parameters of its own. The first entries of q are
+        its position in the world and its unit quaternion (x, y, z, w), those of dq its linear and
+        angular velocity in its own frame. Where the base stood in the world is of no effect.
+
+        Args:
+            name: Name of the floating joint.
+
+        Example:
+            >>> import minidyn as md
+            >>> robot = md.load("ur10").with_free_base()
+            >>> robot.n, robot.nq
+            (12, 13)
+        """
+        if self.free_base:
+            return self
+        joints = [replace(joint, parent=joint.parent + 1) for joint in self.joints]
+        frames = [replace(frame, link=frame.link + 1) for frame in self.frames]
+        loops = [
+            replace(loop, link_a=loop.link_a + 1, link_b=loop.link_b + 1) for loop in self.loops
+        ]
+        taken = {self.base_name, *self.link_names, *(frame.name for frame in self.frames)}
+        names = {joint.name for joint in self.joints}
+        body = np.full(10, np.nan) if self.base_body is None else self.base_body
+        return replace(
+            self,
+            joints=(Joint(new_name(name, names), "floating", -1, ()), *joints),
+            link_names=(self.base_name, *self.link_names),
+            parameters=np.concatenate([body, self.parameters]),
+            base_name=new_name("world", taken),
+            base=(),
+            frames=tuple(frames),
+            loops=tuple(loops),
+            notices=tuple(one for one in self.notices if one.code != _FIXED_BASE),
+            base_body=None,
+        )
 
     def with_drives(
         self,
@@ -525,7 +623,8 @@ class Robot:
     @property
     def torques_measured(self) -> tuple[bool, ...]:
         """Of which independent joints the torque is an output (n,)."""
-        return tuple(self.joints[index].torque_measured for index in self.independent)
+        base = (True,) * (len(BASE_ROWS) * self.free_base)
+        return (*base, *(self.joints[index].torque_measured for index in self.independent))
 
     def with_measured_torques(self, measured: Sequence[bool] | None) -> Robot:
         """Return the robot with the torques of some independent joints as outputs.
@@ -607,9 +706,7 @@ class Robot:
         return Robot, tuple(getattr(self, field.name) for field in fields(self))
 
     def __repr__(self) -> str:
-        letters = "".join(
-            "P" if joint.slides else "F" if joint.kind == "fixed" else "R" for joint in self.joints
-        )
+        letters = "".join(LETTERS.get(joint.kind, "R") for joint in self.joints)
         unknown = int(np.isnan(self.parameters).sum())
         known = f" ({'all' if unknown == len(self.layout) else unknown} unknown)" if unknown else ""
         loops = f", {len(self.loops)} loops" if self.loops else ""
@@ -622,6 +719,26 @@ class Robot:
     def base_placement(self) -> Array:
         """Placement of the base in the world (4, 4)."""
         return matrix_of(self.base)
+
+
+def measured_joints(robot: Robot, names: Iterable[str] | str) -> tuple[str, ...]:
+    """Return the independent joints, in the robot's order, that names or patterns mean.
+
+    They are those whose torque is measured.
+    """
+    wanted = [names] if isinstance(names, str) else list(names)
+    if not wanted:
+        raise DescriptionError("measured: no joint is named; None means all of them")
+    return tuple(one for one in robot.joint_names if one in fitting_joints(robot, wanted))
+
+
+def require_fixed_base(robot: Robot, what: str) -> None:
+    """Refuse a robot with a free base where a function does not support one."""
+    if robot.free_base:
+        raise Unsupported(
+            f"{what}: robot {robot.name!r} has a free base, which is not supported here yet; "
+            "docs/free-base.md lists what is"
+        )
 
 
 def _frozen(values: ArrayLike, where: str) -> Array:

@@ -31,14 +31,15 @@ def operation_count(
 
     Sines and cosines are given, geometry is numeric, and base parameters are general: no zero,
     equality or sign of a particular value is used. What depends on parameters alone is computed
-    once and not counted. Rotor inertia, friction and drives are left out.
+    once and not counted. Rotor inertia, friction and drives are left out. A division, of which
+    forward dynamics has up to one a joint, counts as a multiplication.
 
     Args:
         robot: The robot. Formulations and counts of papers need a serial chain.
         what: "inertia_matrix", "inverse_dynamics", "gravity_torque", "velocity_torque" (Coriolis
-            and centrifugal) or "coriolis_matrix".
-        formulation: Of the inertia matrix: 1 to 5 as in LinFang1999, 6 meets half-way; None: the
-            cheapest.
+            and centrifugal), "coriolis_matrix" or "forward_dynamics".
+        formulation: Of the inertia matrix, also within forward dynamics: 1 to 5 as in LinFang1999,
+            6 meets half-way; None: the cheapest.
         counting: "executed": operations of the recorded program after its passes. "paper": the sum
             of the lines of LinFang1999's tables, which are for general geometry and the inertia
             matrix.
@@ -62,7 +63,8 @@ def operation_count(
     function = counted_program(
         robot if customised else generic_chain(robot), what, formulation, tolerance
     )
-    return function.counts["mul"], function.counts["add"]
+    counts = function.counts
+    return counts["mul"] + counts["div"], counts["add"]
 
 
 def _check(what: str, formulation: int | None, counting: str) -> None:

@@ -17,8 +17,8 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.dynamics.functions import links_alone, regressor
-from minidyn.errors import MinidynError
-from minidyn.model.robot import Robot
+from minidyn.errors import DescriptionError, MinidynError
+from minidyn.model.robot import Robot, measured_joints
 from minidyn.notices import warning
 from minidyn.recording.lazy import AnyRecording, ChangedRun, LazyRecording
 from minidyn.recording.recording import LARGEST, Recording
@@ -50,23 +50,37 @@ def torques_measured(recording: AnyRecording) -> tuple[bool, ...]:
     return tuple(name not in names for name in recording.joint_names)
 
 
-def with_measured_torques(robot: Robot, recording: _Kind) -> _Kind:
+def with_measured_torques(
+    robot: Robot, recording: _Kind, measured: Iterable[str] | None = None
+) -> _Kind:
     """Return a recording, in the robot's order, that says which torques are measured.
 
     Those that are not are zero. All are where `info` says so already, where no torque is one, and
-    in a recording of few samples.
+    in a recording of few samples. `measured` names joints, or patterns of them: the others are
+    not, whatever their columns hold.
     """
     recording = within_bounds(recording)
-    if "tau" not in recording.signals or UNMEASURED in recording.info:
+    before: Any = recording.info.get(UNMEASURED)
+    if "tau" not in recording.signals or (before is not None and measured is None):
         return recording
-    lacking = _lacking(robot, recording)
-    if not any(lacking) or all(lacking):
+    notices, names = recording.notices, recording.joint_names
+    unmeasured = set(names) - set(measured_joints(robot, names if measured is None else measured))
+    if before is None:
+        lacking = _lacking(robot, recording)
+        silent = [] if all(lacking) else [name for name, lacks in zip(names, lacking) if lacks]
+        if set(silent) - unmeasured:
+            every = ", ".join(map(repr, silent))
+            text = f"the torque of {every} is not measured; it is left out"
+            notices = (*notices, NOT_MEASURED(text, joints=silent))
+        unmeasured |= set(silent)
+    unmeasured |= set(before or ())
+    if not unmeasured or unmeasured == set(before or ()):
         return recording
-    names = [name for name, lacks in zip(recording.joint_names, lacking) if lacks]
-    about = {**recording.info, UNMEASURED: tuple(names)}
-    every = ", ".join(map(repr, names))
-    text = f"the torque of {every} is not measured; it is left out"
-    notices = (*recording.notices, NOT_MEASURED(text, joints=names))
+    if unmeasured == set(names):
+        raise DescriptionError(
+            f"measured: no torque of {', '.join(measured or ())} has numbers that change"
+        )
+    about = {**recording.info, UNMEASURED: tuple(name for name in names if name in unmeasured)}
     return silenced(replace(recording, info=about, notices=notices))
 
 

@@ -33,10 +33,12 @@ from minidyn.errors import (
     MissingExtra,
     ShapeError,
     UnknownParameters,
+    Unsupported,
     WorkerFailed,
     optional,
 )
 from minidyn.files import write_atomically
+from minidyn.model.robot import BASE_ROWS
 from minidyn.notices import Notice
 
 if TYPE_CHECKING:
@@ -85,6 +87,13 @@ _LABELS = {
 }
 
 
+def _has_quaternion(names: tuple[str, ...] | None, columns: int) -> bool:
+    """Whether positions have one column more than names: those of a robot with a free base."""
+    if names is None or columns != len(names) + 1:
+        return False
+    return tuple(name.rpartition(".")[2] for name in names[: len(BASE_ROWS)]) == BASE_ROWS
+
+
 @dataclass(frozen=True, eq=False, init=False)
 class Recording:
     """Measured motion: one row per sample, one column per independent joint.
@@ -93,7 +102,8 @@ class Recording:
 
     Attributes:
         t: Times (N,), s; they increase within each run.
-        q: Positions (N, n), rad or m.
+        q: Positions (N, n), rad or m; of a robot with a free base (N, n + 1), the base's position
+            and its unit quaternion x, y, z, w first.
         tau: Torques (N, n), N m or N, joint side; None where not measured.
         dq: Speeds (N, n); None where not measured.
         ddq: Accelerations (N, n); None where not measured.
@@ -147,18 +157,24 @@ class Recording:
             raise ShapeError(
                 f"q: expected shape (N, n), got {None if positions is None else positions.shape}"
             )
-        expected = (len(times), positions.shape[1])
+        names = None if joint_names is None else tuple(joint_names)
+        spare = int(_has_quaternion(names, positions.shape[1]))
+        expected = (len(times), positions.shape[1] - spare)
+        if len(positions) != len(times):
+            raise ShapeError(
+                f"q: expected shape {expected} (samples of t, joints of q), got {positions.shape}"
+            )
         for name, array in signals.items():
-            if array is not None and array.shape != expected:
+            if array is not None and name != "q" and array.shape != expected:
                 raise ShapeError(
                     f"{name}: expected shape {expected} (samples of t, joints of q), got "
                     f"{array.shape}"
                 )
-        numbered = (f"joint{index + 1}" for index in range(positions.shape[1]))
-        names = tuple(numbered if joint_names is None else joint_names)
-        if len(names) != positions.shape[1] or len(set(names)) != len(names):
+        if names is None:
+            names = tuple(f"joint{index + 1}" for index in range(expected[1]))
+        if len(names) != expected[1] or len(set(names)) != len(names):
             raise ShapeError(
-                f"joint_names: expected {positions.shape[1]} different names, got {list(names)}"
+                f"joint_names: expected {expected[1]} different names, got {list(names)}"
             )
         first = tuple(int(start) for start in starts)
         if len(times) and (
@@ -228,8 +244,8 @@ class Recording:
 
     @property
     def n(self) -> int:
-        """Number of joints."""
-        return int(self.q.shape[1])
+        """Number of joints; a free base counts as six."""
+        return len(self.joint_names)
 
     @property
     def signals(self) -> tuple[str, ...]:
@@ -348,6 +364,11 @@ class Recording:
         """
         target = Path(path)
         suffix = target.suffix.lower()
+        if self.q.shape[1] != self.n:
+            raise Unsupported(
+                f"{target}: recordings of robots with a free base cannot be saved yet; numpy.savez "
+                "keeps their arrays t, q, dq, ddq and tau"
+            )
         buffer, notices = io.BytesIO(), [notice.to_json() for notice in self.notices]
         if suffix == ".npz":
             archive: dict[str, Any] = {name: getattr(self, name) for name in ("t", *self.signals)}

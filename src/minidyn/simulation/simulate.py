@@ -4,17 +4,22 @@ reality.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
 from minidyn.control.controller import Controller
-from minidyn.errors import MinidynError
+from minidyn.dynamics.group import integrate
+from minidyn.errors import MinidynError, Unsupported
 from minidyn.formats.load import RobotLike, as_robot
+from minidyn.model.robot import Robot
 from minidyn.notices import Notice, warning
 from minidyn.recording.recording import Recording
+from minidyn.simulation.free_base import Torque, free_motion
 from minidyn.simulation.loop import REFERENCE, Setup, quantised, run
 from minidyn.simulation.payload import Payload
 from minidyn.simulation.plants import Push, plants_of
@@ -32,7 +37,7 @@ LYAPUNOV_RISES = warning(
 
 def simulate(
     robot: RobotLike,
-    controller: Controller | None,
+    controller: Controller | Torque | None,
     trajectory: Trajectory | None,
     duration: float,
     *,
@@ -58,7 +63,8 @@ def simulate(
     Args:
         robot: The true robot (or its name or path), drives and friction included; the controller
             has its own model.
-        controller: From `md.control`; None: no torque.
+        controller: From `md.control`; None: no torque. With a free base a function (t, q, dq) ->
+            tau (n,), whose first six are a wrench on the base; it is held for dt.
         trajectory: A callable t -> (q, dq, ddq); None: hold the initial position.
         duration: Seconds.
         dt: Integration and recording step, s; the controller's period must be a multiple of it.
@@ -89,11 +95,30 @@ def simulate(
         reference "q_d", "dq_d", "error", "estimate" for adaptive laws, and with `check` "lyapunov"
         and "margin".
     """
-    robot = as_robot(robot)
-    setup = Setup(robot, controller, trajectory, duration, dt, q0, dq0, control, solver, delay)
+    robot = as_robot(robot, free_base=True)
     rng = np.random.default_rng(seed)
     limit, spread = _limit(torque_limit, robot.n), _spread(torque_noise, robot.n)
     _not_negative(resolution=resolution, noise=noise, velocity_noise=velocity_noise)
+    if robot.free_base:
+        fixed_only = {
+            "controller (a law of md.control)": hasattr(controller, "torque"),
+            "trajectory": trajectory is not None,
+            "control": control != "sampled",
+            "solver": solver != "rk4",
+            "delay": delay != 0.0,
+            "resolution": resolution != 0.0,
+            "payload": payload is not None,
+            "plant": plant != "minidyn",
+            "check": check,
+        }
+        _refuse_with_free_base(robot, fixed_only)
+        true = free_motion(
+            robot, cast("Torque | None", controller), duration, dt, (q0, dq0), push, limit
+        )
+        return _measured_freely(robot, true, (noise, velocity_noise, spread), rng)
+    if controller is not None and not isinstance(controller, Controller):
+        raise MinidynError(f"simulate: expected a controller of md.control, got {controller!r}")
+    setup = Setup(robot, controller, trajectory, duration, dt, q0, dq0, control, solver, delay)
     forward = plants_of(robot, plant, payload)
     pick_up = np.inf if payload is None else payload.time
     log = run(setup, rng, resolution, noise, velocity_noise, limit, forward, pick_up, push)
@@ -189,6 +214,33 @@ def simulate_batch(
         for row in range(len(setup.q0))
     )
     return tuple(measured(own, rng) for own in rows)
+
+
+def _refuse_with_free_base(robot: Robot, given: Mapping[str, bool]) -> None:
+    """Refuse options that a robot with a free base does not have yet, by name."""
+    wrong = [name for name, is_given in given.items() if is_given]
+    if wrong:
+        raise Unsupported(
+            f"simulate: robot {robot.name!r} has a free base, for which these are not supported "
+            f"yet: {', '.join(wrong)}; docs/free-base.md lists what is"
+        )
+
+
+def _measured_freely(
+    robot: Robot, true: Recording, noise: tuple[float, float, Array], rng: np.random.Generator
+) -> Recording:
+    """Return what is measured of the motion of a robot with a free base."""
+    assert true.dq is not None  # noqa: S101
+    assert true.tau is not None  # noqa: S101
+    of_q, of_dq, of_tau = noise
+    shape = true.dq.shape
+    return replace(
+        true,
+        q=integrate(robot, true.q, of_q * rng.normal(size=shape)) if of_q else true.q,
+        dq=true.dq + of_dq * rng.normal(size=shape),
+        tau=true.tau + of_tau * rng.normal(size=shape),
+        telemetry={"q_true": true.q, "dq_true": true.dq},
+    )
 
 
 def _telemetry(setup: Setup, log: dict[str, Array]) -> dict[str, Array]:

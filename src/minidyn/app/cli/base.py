@@ -11,14 +11,16 @@ from minidyn.app.cli.options import (
     Files,
     OneOf,
     RobotSource,
+    check_figure,
     constant,
     given,
     inputs,
+    measured_option,
     option_of,
     robot_argument,
 )
 from minidyn.app.cli.text import console, print_json, print_notices, print_table, safe, told
-from minidyn.errors import MinidynError, UnknownParameters
+from minidyn.errors import UnknownParameters
 from minidyn.text import plain, plain_number
 
 if TYPE_CHECKING:
@@ -51,6 +53,13 @@ _MODELS = constant("base.rows", "MODELS")
     multiple=True,
     help="A joint that moves, the others held; repeat. Default: all.",
 )
+@measured_option
+@click.option(
+    "--motion",
+    metavar="LOG",
+    type=click.Path(),
+    help="A log: the set that its motion shows, and the condition number.",
+)
 @click.option(
     "--scaling",
     help=(
@@ -69,6 +78,12 @@ _MODELS = constant("base.rows", "MODELS")
         "as written."
     ),
 )
+@option_of(
+    _FUNCTION,
+    "--massless-known",
+    is_flag=True,
+    help="Links that are massless in the robot's file are known, and not counted.",
+)
 @option_of(_FUNCTION, "--seed", type=int, help="Of everything random.")
 @click.option(
     "--format",
@@ -85,6 +100,8 @@ _MODELS = constant("base.rows", "MODELS")
 def base(
     robot: RobotSource,
     joints: Files,
+    measured: Files,
+    motion: str | None,
     form: str,
     as_json: bool,
     evidence: bool,
@@ -103,14 +120,14 @@ def base(
     from minidyn.base.printing.relations import relations_json
 
     if plot is not None:
-        from minidyn.files import check_outputs
+        check_figure(plot, inputs(robot))
+    arm = told(robot.load())
+    options |= {"joints": joints or None, "measured": measured or None}
+    if motion is not None:
+        from minidyn.recording.ready import as_recording, prepare
 
-        check_outputs([plot], inputs(robot))
-        if Path(plot).suffix.lower() not in (".png", ".svg", ".pdf"):
-            raise MinidynError(
-                f"--plot {plain(plot)}: expected a name ending with .png, .svg or .pdf"
-            )
-    found = base_parameters(told(robot.load()), joints=joints or None, **given(options))
+        options["motion"] = prepare(arm, as_recording(motion, arm)).load()
+    found = base_parameters(arm, **given(options))
     if evidence or plot is not None:
         _evidence(found, given({"seed": options["seed"]}), plot, as_json or form == "json")
         return
@@ -176,6 +193,10 @@ def _print(base: BaseMap) -> None:
     if base.structure is not None:
         for line in base.structure.describe().splitlines():
             out.print(safe(line))
+    if base.measured is not None:
+        out.print(f"torques measured: {', '.join(safe(name) for name in base.measured)}")
+    if base.motion is not None:
+        out.print(f"of this motion alone, condition number {base.condition:.3g}")
     if base.joints is not None:
         out.print(
             f"moving: {', '.join(safe(name) for name in base.joints)}; the other joints are held"

@@ -13,7 +13,10 @@ from minidyn.errors import MinidynError
 from minidyn.text import plain
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from minidyn.app.check import Check
+    from minidyn.model.robot import Robot
 
 
 @click.command()
@@ -31,6 +34,14 @@ if TYPE_CHECKING:
         "should be other data."
     ),
 )
+@click.option(
+    "--write-mapping",
+    metavar="FILE",
+    type=click.Path(),
+    help="Write how the columns of the first log are understood, as a mapping to edit (TOML).",
+)
+@click.option("--force", is_flag=True, help="Replace the file of --write-mapping.")
+@options.measured_option
 @options.log_options
 @options.engine_options
 @options.require_option
@@ -40,6 +51,9 @@ def check(
     logs: options.Files,
     output: str | None,
     fit: options.Files,
+    measured: options.Files,
+    write_mapping: str | None,
+    force: bool,
     require: str | None,
     as_json: bool,
     **reading: Any,
@@ -55,7 +69,10 @@ def check(
 
     if output is not None:
         check_outputs([output], options.inputs(robot, *logs, *fit, reading["mapping"]))
-    job = Job.of_files(robot.load(), logs, **reading)
+    arm = robot.load()
+    if write_mapping is not None:
+        _write_mapping(arm, logs[0], write_mapping, force, reading)
+    job = Job.of_files(arm, logs, **reading)
     read_logs(job)
     models = [name for name in fit if name.lower().endswith(".json")]
     if models and len(fit) > 1:
@@ -64,7 +81,7 @@ def check(
         None if not fit else models[0] if models else Job.of_files(job.robot, fit, **reading).fitted
     )
     with progress(f"checking {len(job.fitted)} samples of {job.robot.name}"):
-        found = look_at(job.robot, job.fitted, fit=fitted, **job.engine)
+        found = look_at(job.robot, job.fitted, fit=fitted, measured=measured or None, **job.engine)
         files = [] if output is None else [str(found.report(output))]
     if as_json:
         print_json(found.to_json() | {"files": files})
@@ -73,6 +90,26 @@ def check(
     for name in files:
         click.echo(f"written: {plain(name)}")
     return finish({"level": found.level}, require, found.notices)
+
+
+def _write_mapping(
+    robot: Robot, log: str, path: str, force: bool, reading: Mapping[str, Any]
+) -> None:
+    """Write the mapping of a log before it is read: one that cannot be read needs it most."""
+    from minidyn.recording.read.mapping import OPTIONS, with_own_mapping
+    from minidyn.recording.read.starter import write_mapping
+
+    file, own = with_own_mapping(log)
+    given = {
+        name: value
+        for name, value in reading.items()
+        if name in (*OPTIONS, "mapping") and value is not None
+    }
+    if own is not None:
+        given["mapping"] = own
+    is_understood = write_mapping(file, path, robot, force=force, **given)
+    rest = "" if is_understood else "; columns are not understood, name them there"
+    click.echo(f"written: {plain(path)}{rest}", err=True)
 
 
 def _print(found: Check) -> None:

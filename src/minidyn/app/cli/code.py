@@ -68,7 +68,8 @@ _link_option = click.option(
 @click.option(
     "--formulation",
     type=int,
-    help="Of the inertia matrix: 1 to 5 (LinFang1999), 6. Implies --base.",
+    help="Of the inertia matrix, also within forward dynamics: 1 to 5 (LinFang1999), 6. "
+    "Implies --base.",
 )
 @_tolerance_option
 @_link_option
@@ -82,6 +83,8 @@ def generate(
     inverse_dynamics --target c --output out
 
     Example: minidyn generate rx90 inertia_matrix --base --target c --output out
+
+    Example: minidyn generate puma560 forward_dynamics --base --target c --output out
     """
     from minidyn.codegen.files import code_files, function_for
     from minidyn.files import check_outputs, made_folder, write_atomically

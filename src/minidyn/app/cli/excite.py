@@ -19,6 +19,7 @@ from minidyn.app.cli.options import (
     json_option,
     kept_options,
     limits_of,
+    measured_option,
     option_of,
     output_option,
     require_option,
@@ -104,6 +105,7 @@ _FEW = 12  # parameters that are printed: those that will be known worst
     help="Samples a second of the log, for predicted errors. Default: 100.",
 )
 @option_of(_EXCITE, "--seed", type=int, help="Of everything random.")
+@measured_option
 @option_of(
     _EXCITE,
     "--time-limit",
@@ -132,6 +134,7 @@ def excite(
     after: tuple[str, ...],
     rehearse: bool,
     force: bool,
+    measured: tuple[str, ...],
     require: str | None,
     as_json: bool,
     **options: Any,
@@ -152,6 +155,8 @@ def excite(
     check_files(arm, formats, home)
     terms: Any = None if not friction else () if friction == ("none",) else friction
     wanted = given({**options, "friction": terms, "limits": limits_of(limits_file, limits)})
+    if measured:
+        wanted["measured"] = measured
     if after:
         from minidyn.identification.estimate import load_estimate
 

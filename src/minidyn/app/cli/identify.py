@@ -169,10 +169,11 @@ def identify(
 
     prior = settings.prior if isinstance(settings.prior, str) else None
     inputs = options.inputs(robot, *logs, *test, more["mapping"], prior)
-    target = check_result(output, inputs)  # before long work
+    loaded = robot.load()
+    target = check_result(output, inputs, loaded.name)  # before long work
     wanted = Wanted(more.pop("formats"), more.pop("report"), more.pop("pictures"))
     running = options.given({name: more.pop(name) for name in ("force", "device")})
-    job = Job.of_files(robot.load(), logs, test, settings=settings, running=running, **more)
+    job = Job.of_files(loaded, logs, test, settings=settings, running=running, **more)
     read_logs(job)
     with progress(f"identifying {job.robot.name} from {len(job.fitted)} samples") as done:
         estimate = job.identify(done)

@@ -176,6 +176,12 @@ _CHANGES = (
         metavar="NAME",
         help="A joint that moves, or a pattern such as 'arm_*'; the others are locked; repeat.",
     ),
+    click.option(
+        "--free-base",
+        is_flag=True,
+        default=None,
+        help="The robot's base moves freely in the world (docs/free-base.md).",
+    ),
 )
 
 
@@ -196,7 +202,7 @@ def _with_changes(command: F) -> F:
     return made  # type: ignore[no-any-return]
 
 
-_ROBOT_OPTIONS = ("gravity", "mount", "lock", "keep_joints")
+_ROBOT_OPTIONS = ("gravity", "mount", "lock", "keep_joints", "free_base")
 
 
 def robot_argument(command: F) -> F:
@@ -306,6 +312,14 @@ def _plain(node: ast.expr) -> Any:
         return None
 
 
+measured_option = click.option(
+    "--measured",
+    multiple=True,
+    metavar="NAME",
+    help="A joint whose torque is measured, or a pattern; repeat. Default: all, and of a log those "
+    "whose column says something.",
+)
+
 SETTINGS = "identification.settings:Settings"
 """Where every option of identification has its default."""
 
@@ -327,7 +341,7 @@ def settings_options(command: F) -> F:
             options["friction"] = friction_terms(options["friction"])
         if options.get("prior") == "none":
             options["prior"] = False
-        for name in ("force_terms", "forbid_terms"):
+        for name in ("force_terms", "forbid_terms", "measured"):
             if not options[name]:
                 del options[name]
         known = Settings() if settings is None else Settings.from_toml(Path(settings))
@@ -362,6 +376,7 @@ def settings_options(command: F) -> F:
             multiple=True,
             help="A term that the model has, whatever is chosen, or gravity_direction; repeat.",
         ),
+        measured_option,
     ):
         made = option(made)
     return made  # type: ignore[no-any-return]
@@ -374,6 +389,15 @@ _OF_LOGS = ("cutoff", "delay", "resample", "time", "rate")
 def given(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that the user gave: those that are not None."""
     return {name: value for name, value in options.items() if value is not None}
+
+
+def check_figure(plot: str, read: Iterable[str]) -> None:
+    """Refuse a figure's name that overwrites an input, or that ends like no format of figures."""
+    from minidyn.files import check_outputs
+
+    check_outputs([Path(plot)], read)
+    if Path(plot).suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise MinidynError(f"--plot {plain(plot)}: expected a name ending with .png, .svg or .pdf")
 
 
 def output_option(default: str, what: str = "Folder to write into.") -> Callable[[F], F]:
@@ -532,9 +556,11 @@ def inputs(*sources: str | RobotSource | None) -> list[str]:
     Outputs must not replace them.
     """
     from minidyn.formats.side_file import SIDE  # not every verb writes
+    from minidyn.recording.read.mapping import with_own_mapping
 
     names = (one.name if isinstance(one, RobotSource) else one for one in sources)
-    return [file for name in names if name for file in (name, name + SIDE)]
+    parts = (part for name in names if name for part in with_own_mapping(name) if part)
+    return [file for name in parts for file in (name, name + SIDE)]
 
 
 def engine_options(command: F) -> F:

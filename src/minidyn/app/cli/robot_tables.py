@@ -15,7 +15,7 @@ from minidyn.formats.toml.write import linear_text
 from minidyn.model.geometry import Step, Steps
 from minidyn.model.joint import Joint, Limits, Link
 from minidyn.model.parameters import STANDARD
-from minidyn.model.robot import Robot
+from minidyn.model.robot import LETTERS, Robot
 from minidyn.notices import notices_json
 from minidyn.text import plain_number
 
@@ -189,9 +189,7 @@ def _parts(robot: Robot) -> Iterator[_Part]:
 
 def letters(robot: Robot) -> str:
     """Return a letter for each joint: R, P, or F for fixed loads."""
-    return "".join(
-        "P" if joint.slides else "F" if joint.kind == "fixed" else "R" for joint in robot.joints
-    )
+    return "".join(LETTERS.get(joint.kind, "R") for joint in robot.joints)
 
 
 def _tree(robot: Robot) -> Tree:
@@ -223,7 +221,9 @@ def _geometry(robot: Robot) -> _Part:
     if any(row is None for row in rows):
         for number, joint in enumerate(robot.joints, 1):
             motion = (
-                "" if joint.kind == "fixed" else ("-" if joint.direction < 0 else "") + joint.motion
+                ""
+                if joint.kind in ("fixed", "floating")
+                else ("-" if joint.direction < 0 else "") + joint.motion
             )
             steps = (_steps_text(joint.before), motion, _steps_text(joint.after))
             lines.append((str(number), safe(joint.name), *steps))

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
-from minidyn.app.cli.options import RobotSource, json_option, robot_argument
+from minidyn.app.cli.options import (
+    RobotSource,
+    check_figure,
+    inputs,
+    json_option,
+    robot_argument,
+)
 from minidyn.app.cli.text import print_json, print_table, safe
 
 
@@ -48,16 +56,28 @@ def robots(as_json: bool) -> None:
 
 @click.command()
 @robot_argument
+@click.option(
+    "--plot", metavar="FILE", help="Also draw the axes as lines, r and s marked: .png, .svg, .pdf."
+)
 @json_option
-def show(robot: RobotSource, as_json: bool) -> None:
+def show(robot: RobotSource, plot: str | None, as_json: bool) -> None:
     """Show a ROBOT: tree, geometry, limits, parameters, physical consistency.
 
     Example: minidyn show panda
+
+    Example: minidyn show panda --plot axes.svg
     """
     from minidyn.app.cli.robot_tables import print_robot, robot_data
     from minidyn.arrays import plain_values
 
+    if plot is not None:
+        check_figure(plot, inputs(robot))
     loaded = robot.load()
+    if plot is not None:
+        from minidyn.base.explanation import plot_axes
+        from minidyn.display import save_figure
+
+        save_figure(plot_axes(loaded), Path(plot))
     if as_json:
         print_json(plain_values(robot_data(loaded), finite=True))
     else:

@@ -20,6 +20,7 @@ from minidyn.app.cli.text import (
 )
 from minidyn.text import plain
 
+_CAUSES = {"contact": "contact", "friction": "friction has changed"}
 _OBSERVER = "control.momentum_observer:momentum_observer"
 
 
@@ -38,6 +39,11 @@ _OBSERVER = "control.momentum_observer:momentum_observer"
 @options.option_of(_OBSERVER, "--false-alarms", type=float, help="That noise may cause in an hour.")
 @options.option_of(
     _OBSERVER, "--friction-error", type=float, help="Share by which friction may have changed."
+)
+@options.option_of(
+    _OBSERVER,
+    "--track-friction/--no-track-friction",
+    help="Follow slow changes of friction while nothing touches the robot.",
 )
 @options.option_of(
     _OBSERVER,
@@ -93,6 +99,7 @@ def watch(
         "threshold",
         "false_alarms",
         "friction_error",
+        "track_friction",
         "standstill",
         "speed_noise",
         "held",
@@ -119,6 +126,7 @@ def watch(
         (
             f"{event.start:.3f}",
             f"{event.end:.3f}",
+            _CAUSES[event.kind],
             safe(", ".join(event.joints)),
             f"{event.ratio:.2f}",
             force,
@@ -127,12 +135,14 @@ def watch(
         for force in [", ".join(f"{value:.3g}" for value in found.force(event, link))]
     ]
     if rows:
-        headings = ("from, s", "to, s", "joints", "torque / threshold", "force x, y, z, N")
-        print_table(f"{safe(job.robot.name)}: contacts", headings, rows, right=(0, 1, 3))
+        headings = ("from, s", "to, s", "cause", "joints", "torque / threshold", "force x, y, z, N")
+        print_table(f"{safe(job.robot.name)}: events", headings, rows, right=(0, 1, 4))
     least = ", ".join(f"{value:.3g}" for value in found.least_force)
+    contacts = sum(event.kind == "contact" for event in found.events)
+    changes = "friction has changed; " if contacts < len(rows) else ""
     click.echo(
-        f"{len(rows)} contacts in {found.seconds:.4g} s; least force that shows, x, y, z: {least} "
-        "N (median)"
+        f"{contacts} contacts in {found.seconds:.4g} s; {changes}least force that shows, x, y, z: "
+        f"{least} N (median)"
     )
     for name in files:
         click.echo(f"written: {plain(name)}")

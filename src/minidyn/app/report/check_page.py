@@ -13,12 +13,11 @@ from minidyn.display import Html, envelope, shown_time, tag
 from minidyn.errors import DescriptionError
 from minidyn.files import check_outputs, write_atomically
 from minidyn.identification.diagnose.log_facts import (
-    FAIR,
     HEADINGS,
     JointFacts,
     shown_word,
 )
-from minidyn.identification.diagnose.thresholds import LARGE
+from minidyn.identification.diagnose.thresholds import FAIR, LARGE
 from minidyn.notices import worth_telling
 from minidyn.pages.charts import Axis, Plot, legend, nice_range, picture
 from minidyn.pages.html import Section, figure, folded, notice_section, page, sentence, table

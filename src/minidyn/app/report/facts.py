@@ -17,6 +17,7 @@ from minidyn.dynamics.functions import base_regressor
 from minidyn.errors import MinidynError
 from minidyn.identification.consistency.certificate import Certificate
 from minidyn.identification.estimate import Estimate
+from minidyn.identification.export import file_name
 from minidyn.identification.validate import Validation
 from minidyn.identification.verdict import Limits, Verdict, judge, test_error, unseen
 from minidyn.model.robot import Robot
@@ -49,7 +50,7 @@ class Places:
 
     robot: str = ""  # name or file of the robot that was identified
     logs: tuple[str, ...] = ()  # that were fitted
-    folder: str = ""  # of estimate.json and robot.toml
+    folder: str = ""  # of estimate.json and the model's files
     estimate: str = ""  # the file of the estimate, where it is not in the folder
     reading: tuple[str, ...] = ()  # options of the shell with which the logs were read
     changes: tuple[str, ...] = ()  # options of the shell that changed the robot
@@ -136,7 +137,6 @@ class Facts:
 
 MORE = 20.0
 """Seconds of the log that is proposed next."""
-_ROBOT = "robot.toml"
 
 
 def options_line(reading: Mapping[str, Any]) -> tuple[str, ...]:
@@ -187,9 +187,8 @@ def places_of(
     described = estimate.base.robot
     known = described.name if described.name in robots() else ""
     robot = described.source if os.path.isfile(described.source) else known  # false for any text
-    folder = (
-        "" if path is None or not (Path(path).parent / _ROBOT).is_file() else str(Path(path).parent)
-    )
+    folder = "" if path is None else str(Path(path).parent)
+    folder = folder if _model_file(estimate, Path(folder)) else ""
     return Places(
         robot,
         logs,
@@ -224,10 +223,20 @@ def excite_command(facts: Facts) -> str:
 
 def generate_command(facts: Facts) -> str:
     """Return how to write C code; from Python where no file of the robot is known."""
-    robot = _inside(facts, _ROBOT)
+    name = _model_file(facts.estimate, Path(facts.places.folder))
+    robot = _inside(facts, name or file_name("toml", facts.estimate.robot.name))
     if not robot:
         return 'estimate.export("model")'
     return _line("generate", robot, "inverse_dynamics", "--target", "c", "--output", "code")
+
+
+def _model_file(estimate: Estimate, folder: Path) -> str:
+    """Return the name of the model's TOML file in a folder, "" where there is none.
+
+    Earlier versions called it robot.toml.
+    """
+    names = (file_name("toml", estimate.robot.name), "robot.toml")
+    return next((name for name in names if (folder / name).is_file()), "")
 
 
 def command_line(text: str) -> Html:

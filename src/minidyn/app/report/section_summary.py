@@ -252,7 +252,7 @@ def _steps(facts: Facts, level: str) -> list[tuple[str, str]]:
         steps.append(("Read the errors and warnings among the notices below.", ""))
     if level != "bad":
         where = f" in {facts.places.folder}" if facts.places.folder else ""
-        words = f"Use the model: robot.urdf{where} for simulators, C code for your controller."
+        words = f"Use the model: the URDF{where} for simulators, C code for your controller."
         steps.append((words, generate_command(facts)))
     if weak and separation(facts.estimate)[0] <= limits.condition:
         words = (

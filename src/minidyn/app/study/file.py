@@ -20,7 +20,7 @@ from minidyn.excitation.bounds import read_limits
 from minidyn.formats.load import robots
 from minidyn.formats.toml.table import Table, read_tables
 from minidyn.identification.verdict import Limits
-from minidyn.recording.read.mapping import SignalMap
+from minidyn.recording.read.mapping import SignalMap, mapping_of, with_own_mapping
 
 RECORDING = "recording.npz"
 """What a step that simulates writes."""
@@ -158,6 +158,8 @@ def _name(table: Table, taken: Mapping[str, Log], kind: str) -> str:
 
 def _measured(table: Table, name: str, folder: Path, mapping: Mapping[str, Any]) -> Log:
     values = _values(table, schema.LOG)
+    if "mapping" in values:
+        values = _of_file(table, "mapping", folder / values.pop("mapping")) | values
     files = tuple(folder / file for file in values.pop("files"))
     for file in files:
         if not file.exists():
@@ -166,6 +168,14 @@ def _measured(table: Table, name: str, folder: Path, mapping: Mapping[str, Any])
     own = {**mapping, **{key: value for key, value in values.items() if key != "name"}}
     _check_mapping(own, table.where)
     return Log(name, files, own, (float(begin), float(end)))
+
+
+def _of_file(table: Table, key: str, file: Path) -> dict[str, Any]:
+    """Return the options of a mapping file that a table names."""
+    try:
+        return mapping_of(file)
+    except MinidynError as error:
+        raise table.error(key, str(error)) from None
 
 
 def _check_mapping(mapping: Mapping[str, Any], where: str) -> None:
@@ -228,7 +238,10 @@ def _log(
 ) -> Log:
     if entry in logs:
         return logs[entry]
+    entry, named = with_own_mapping(entry)
     file = folder / entry
+    if named is not None:
+        mapping = {**mapping, **_of_file(table, "logs", folder / named)}
     if not file.exists():
         near = near_names(entry, logs) if logs else ""
         raise table.error(

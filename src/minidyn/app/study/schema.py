@@ -151,7 +151,7 @@ ROBOT: dict[str, Check] = {
 MAPPING: dict[str, Check] = dict.fromkeys(OPTIONS, _any)
 PREPARATION: dict[str, Check] = {one.name: _setting for one in fields(Preparation)}
 VERDICT: dict[str, Check] = dict.fromkeys((one.name for one in fields(Limits)), _from_zero)
-LOG: dict[str, Check] = {"name": _text, "files": _texts, "part": _part} | MAPPING
+LOG: dict[str, Check] = {"name": _text, "files": _texts, "part": _part, "mapping": _text} | MAPPING
 _SIMULATE: dict[str, Check] = {
     "name": _text,
     **dict.fromkeys(("duration", "dt", "cutoff"), _positive),
@@ -206,7 +206,7 @@ _EXCITE: dict[str, Check] = _PLAN | {
     **dict.fromkeys(("rate", "time_limit"), _positive),
     "uncertainty": _from_zero,
     "noise": _numbers,
-    "after": _texts,
+    **dict.fromkeys(("after", "measured"), _texts),
     **dict.fromkeys(("harmonics", "periods", "seed", "runs"), _integer),
 }
 STEPS: dict[str, dict[str, Check]] = {
@@ -216,6 +216,7 @@ STEPS: dict[str, dict[str, Check]] = {
         "model": _text,
         "seed": _integer,
         "joints": _texts,
+        "measured": _texts,
         "tolerance": _number,
     },
     "plan": _PLAN | {"tolerance": _from_zero},

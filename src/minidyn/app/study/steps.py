@@ -32,7 +32,7 @@ from minidyn.excitation.excite import excite
 from minidyn.excitation.one_joint_plan import one_joint_plan
 from minidyn.excitation.robot_files import check_files
 from minidyn.identification.estimate import Estimate, load_estimate
-from minidyn.identification.export import FORMATS
+from minidyn.identification.export import file_name
 from minidyn.identification.settings import Settings
 from minidyn.identification.verdict import judge
 from minidyn.model.drives import FRICTION, ROTOR
@@ -245,7 +245,7 @@ def _export(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
         for name in to or ("toml", "urdf"):
             if name not in _READABLE:
                 raise UnknownName("format of a robot that is not identified", name, _READABLE)
-            save(robot, folder / FORMATS[name])
+            save(robot, folder / file_name(name, robot.name))
     for what in step.settings.get("code", ()):
         function = function_for(robot, what)
         for target in step.settings.get("targets", ("c",)):

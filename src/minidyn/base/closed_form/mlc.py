@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 from minidyn.arrays import Array, frozen, known_product
 from minidyn.base.base_map import BaseMap, map_of_places
 from minidyn.base.closed_form.combinations import Combination, combinations
-from minidyn.base.closed_form.structure import FOR, structure_of
+from minidyn.base.closed_form.free_base import behind_free_base
+from minidyn.base.closed_form.structure import FOR, Structure, structure_of
 from minidyn.dynamics.mdh_chain import poses, stands
 from minidyn.dynamics.mdh_frames import to_mdh
 from minidyn.dynamics.papers.composite import (
@@ -173,6 +174,9 @@ def mlc_base(
     U13h_3, U23h_3 are taken about the point where all axes meet, where nothing else can be known.
     `structure` of the result says why. Sets of both versions determine each other.
 
+    A free base moves every link every way: r, s, δ and σ have nothing to decide, and the set is
+    that of :func:`minidyn.base.closed_form.free_base.behind_free_base`.
+
     Implements: Lin1994 Theorem 4, Theorem 5, LinFang1999 Theorem 1.
     Differs: Corrected as in ERRATA A; trees, any frames, rotor inertia and friction.
     """
@@ -197,15 +201,17 @@ def mlc_base(
                 "rule knows terms of the speed only: "
                 'use method="exact"'
             )
-    changed, T = to_mdh(robot, "minimal linear combinations", tolerance)
     moving = [index for index, joint in enumerate(robot.joints) if joint.kind != "fixed"]
-    structure = structure_of(changed, for_, [index + 1 for index in moving], version)
-    found = combinations(changed, structure, list(np.eye(len(changed.layout))))
+    structure: Structure | None = None
+    if robot.free_base:
+        T = np.eye(len(robot.layout))
+        found = behind_free_base(robot, for_)
+    else:
+        changed, T = to_mdh(robot, "minimal linear combinations", tolerance)
+        structure = structure_of(changed, for_, [index + 1 for index in moving], version)
+        found = combinations(changed, structure, list(np.eye(len(changed.layout))))
     rows = (
-        np.array([combination.value for combination in found]).reshape(
-            len(found), len(changed.layout)
-        )
-        @ T
+        np.array([combination.value for combination in found]).reshape(len(found), T.shape[0]) @ T
     )
     units = _units(found, robot)
     inertial = np.array([column.is_inertial for column in robot.layout.columns])

@@ -176,12 +176,12 @@ def structure_of(
     Implements: Lin1994 Theorem 4 and Theorem 5, LinFang1999 Theorem 1, corrected as in ERRATA A.
     Differs: Trees, path by path; the zero-gravity exception; which rotor inertias merge.
     """
-    scene, known = _Scene(robot, what), numbers or range(1, len(robot.joints) + 1)
-    roles = tuple(_role(scene, index, known.__getitem__) for index in range(len(robot.joints)))
+    scene, known = Scene(robot, what), numbers or range(1, len(robot.joints) + 1)
+    roles = tuple(role_of(scene, index, known.__getitem__) for index in range(len(robot.joints)))
     return Structure(what, roles, version)
 
 
-class _Scene:
+class Scene:
     """Directions and points of all axes at a general position."""
 
     def __init__(self, robot: Robot, what: str) -> None:
@@ -192,34 +192,42 @@ class _Scene:
         slides = np.array([joint.slides for joint in robot.joints])
         pose = tree_pose(robot, np.where(slides, general * self.size, general))
         self.u = pose.axes
-        self.origin = pose.links[:, :3, 3]
+        self.origin = pose.points  # of the link's frame where that has z on the axis
+        self.links = pose.links[:, :3, :3]
         norm = float(np.linalg.norm(robot.gravity))
         self.weightless = what == "inertia" or norm == 0.0
         self.gravity = robot.gravity
         self.down = np.zeros(3) if self.weightless else robot.gravity / norm
 
     def parallel(self, a: int, b: int) -> bool:
+        """Return whether two axes are parallel, opposite directions included."""
         return bool(np.linalg.norm(np.cross(self.u[a], self.u[b])) < ROUNDING)
 
     def perpendicular(self, a: int, b: int) -> bool:
+        """Return whether two axes are perpendicular."""
         return bool(abs(self.u[a] @ self.u[b]) < ROUNDING)
 
     def along_gravity(self, a: int) -> bool:
+        """Return whether an axis is along gravity."""
         return bool(np.linalg.norm(np.cross(self.u[a], self.down)) < ROUNDING)
 
     def across_gravity(self, a: int) -> bool:
+        """Return whether an axis is across gravity."""
         return bool(abs(self.u[a] @ self.down) < ROUNDING)
 
     def on_axis(self, point: Array, a: int) -> bool:
+        """Return whether a point is on an axis."""
         reach = np.cross(point - self.origin[a], self.u[a])
         return bool(np.linalg.norm(reach) < ROUNDING * self.size)
 
     def turning(self, index: int) -> bool:
+        """Return whether a joint turns."""
         return self.robot.joints[index].turns
 
 
-def _role(scene: _Scene, index: int, number: _Number) -> Role:
-    path = joints_to(scene.robot, index)
+def role_of(scene: Scene, index: int, number: _Number) -> Role:
+    """Return what a joint that moves may contribute, and why; `number` names joints for people."""
+    path = [i for i in joints_to(scene.robot, index) if scene.robot.joints[i].kind != "fixed"]
     turning = [i for i in path if scene.turning(i)]
     r = turning[0] if turning else None
     s = next((i for i in turning if not scene.parallel(i, turning[0])), None)
@@ -270,7 +278,7 @@ def _role(scene: _Scene, index: int, number: _Number) -> Role:
     )
 
 
-def _delta(scene: _Scene, path: Sequence[int], r: int, number: _Number) -> tuple[int, str]:
+def _delta(scene: Scene, path: Sequence[int], r: int, number: _Number) -> tuple[int, str]:
     """δ of a rotational joint before s: 0 iff nothing ever accelerates its axis sideways."""
     j = path[-1]
     if not scene.weightless and not scene.along_gravity(r):
@@ -290,7 +298,7 @@ def _delta(scene: _Scene, path: Sequence[int], r: int, number: _Number) -> tuple
 
 
 def _sigma_gravity(
-    scene: _Scene, path: Sequence[int], r: int | None, s: int | None, number: _Number
+    scene: Scene, path: Sequence[int], r: int | None, s: int | None, number: _Number
 ) -> tuple[int, str]:
     """σ of a translational joint for the gravity load.
 
@@ -328,7 +336,7 @@ def _sigma_gravity(
     return 1, f"joint {number(i)} slides along gravity in some position"
 
 
-def _centre(scene: _Scene, path: Sequence[int], r: int, s: int) -> float | None:
+def _centre(scene: Scene, path: Sequence[int], r: int, s: int) -> float | None:
     """Distance from the common point of all axes to the frame's origin, along the axis.
 
     None: no such point.
@@ -345,7 +353,7 @@ def _centre(scene: _Scene, path: Sequence[int], r: int, s: int) -> float | None:
     return float((scene.origin[j] - point) @ scene.u[j])
 
 
-def _alone(scene: _Scene, path: Sequence[int], number: _Number) -> tuple[bool, str]:
+def _alone(scene: Scene, path: Sequence[int], number: _Number) -> tuple[bool, str]:
     """Whether U33 or m̂ of the last joint acts on its own drive alone.
 
     Then a rotor cannot be separated from it.

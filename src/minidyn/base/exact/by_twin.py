@@ -56,7 +56,7 @@ def exact_answer(question: Question, twin: Canonical | None, seed: int) -> Answe
         )
     if holds and plain.spread > CLEAR:
         return Answer(plain.base, is_clear=True)
-    if holds and plain.spread > _SOUND:
+    if (holds and plain.spread > _SOUND) or question.robot.free_base:
         return Answer(plain.base)
     hidden = _by_twin(question, seed, twin or canonical(question.robot, ROUNDING))
     return Answer(plain.base if holds and hidden.rank == plain.base.rank else hidden)

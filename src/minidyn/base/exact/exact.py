@@ -32,6 +32,7 @@ FAILURE = 1e-9
 
 _SPARE = 2  # samples that take no part in the elimination and test its result
 _TRIES = 8
+_BASE_DEPTH = 6  # joints that a free base counts as in degrees of polynomials
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,7 @@ def _primes_needed(robot: Robot, columns: int, multiple: int) -> int:
     depth = [0] * len(robot.joints)
     for index, joint in enumerate(robot.joints):
         depth[index] = 1 + (depth[joint.parent] if joint.parent >= 0 else 0)
+    depth = [steps + _BASE_DEPTH * robot.free_base for steps in depth]
     accident = min(0.1, max(columns, 1) * (8 * max(depth) + 8) * multiple / min(PRIMES))
     return min(len(PRIMES), math.ceil(math.log(FAILURE) / math.log(accident)))
 
@@ -159,7 +161,7 @@ def _rows(question: Question, exact: ExactRobot) -> Array:
     W = model.rows(robot, tree, c, kind, ExactShapes(exact, tree, c) if model.friction else None)
     if model.differences:
         W = field.reduced(W[:, 1:] - W[:, :1])
-    return W[:, :, list(question.moving)] if model.each_joint else W
+    return W[:, :, list(question.observed)] if model.each_joint else W
 
 
 RESIDUAL = 1e-9
@@ -267,7 +269,7 @@ def observed_rows(
     count = math.ceil((len(robot.layout) + 16) / (1 if many else question.rows_of_sample))
     count *= 2 if MODELS[question.model].differences else 1
     states = random_states(robot, units, count, (seed, 1), question.moving, stretch_of(robot))
-    W = unitless_rows(robot, question.model, states, units, question.moving)
+    W = unitless_rows(robot, question.model, states, units, question.observed)
     return units, W.reshape(-1, W.shape[-1])
 
 

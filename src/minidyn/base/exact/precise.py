@@ -153,7 +153,7 @@ def precise_rows(question: Question, samples: int, rng: np.random.Generator) -> 
     if model.differences:
         W = W[1:] - W[:1]
     if model.each_joint:
-        W = W[:, list(question.moving)]
+        W = W[:, list(question.observed)]
     return _without_noise(W.reshape(-1, W.shape[-1])[:, list(question.asked)] + Decimal(0))
 
 

@@ -263,6 +263,10 @@ class ExactRobot(Numbers):
             z = z * self._point(self._angles.express(offset.value))
         return self.field.cos_sin(z)
 
+    def over_norm(self, norm: Scalar) -> Scalar:
+        """2: quaternions are drawn as unit ones."""
+        return 2
+
     def _point(self, angle: AngleSum) -> Point:
         found = self._points.get(angle)
         if found is None:
@@ -281,7 +285,7 @@ class ExactRobot(Numbers):
         drawn = iter(field.randoms(2 * len(self.moving)))
         speeds = [next(drawn) if dq and column in self.moving else 0 for column in range(n)]
         accelerations = [next(drawn) if column in self.moving else 0 for column in range(n)]
-        c = coordinates(robot, [0] * n, speeds, accelerations, zero=0)
+        c = coordinates(robot, [0] * robot.nq, speeds, accelerations, zero=0)
         q = self._positions()
         return place(robot, q, self), Coordinates(q, c.dq, c.ddq, c.G, n)
 
@@ -306,6 +310,9 @@ class ExactRobot(Numbers):
             if joint.kind == "fixed":
                 found.append(0)
                 continue
+            if joint.floats:
+                found.append([*shifts[:3], *self._quaternion()])
+                continue
             terms = [(joint.name, 1.0)] if joint.follows is None else list(joint.follows.terms)
             offset = joint.follows.offset if joint.follows else 0.0
             if joint.turns:
@@ -322,6 +329,21 @@ class ExactRobot(Numbers):
                     x = x + field.number(ratio) * shifts[column_of[name]]
                 found.append(x)
         return found
+
+    def _quaternion(self) -> list[Scalar]:
+        """Return a random unit quaternion (x, y, z, w) of a free base, one where it does not turn.
+
+        The product of half turns about x, y and z.
+        """
+        held = self.moving.isdisjoint((3, 4, 5))
+        points = self.field.points(3, held)
+        (cx, sx), (cy, sy), (cz, sz) = (self.field.cos_sin(point) for point in points)
+        return [
+            sx * cy * cz + cx * sy * sz,
+            cx * sy * cz - sx * cy * sz,
+            cx * cy * sz + sx * sy * cz,
+            cx * cy * cz - sx * sy * sz,
+        ]
 
 
 def _common_units(robot: Robot) -> list[dict[Fraction, tuple[int, int]]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minidyn.arrays import Array, frozen, single_thread
+from minidyn.base.check import places_of
 from minidyn.base.numeric.own_rows import OwnRegressor
 from minidyn.base.numeric.rank import rank_of
 from minidyn.base.numeric.samples import observe
@@ -206,12 +207,10 @@ def evidence_of(base: BaseMap, seed: int = 0) -> RankEvidence:
         if isinstance(robot, OwnRegressor):
             observation = robot.observation
         else:
-            moving = [
-                k
-                for k, name in enumerate(robot.joint_names)
-                if base.joints is None or name in base.joints
-            ]
-            observation = observe(robot, base.model, seed, None if base.joints is None else moving)
+            moving, observed = places_of(base)
+            observation = observe(
+                robot, base.model, seed, None if base.joints is None else moving, observed
+            )
         names = robot.layout.names
         friction = base.model not in MODELS or MODELS[base.model].friction
         asked = np.array(

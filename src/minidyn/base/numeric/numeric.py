@@ -35,7 +35,7 @@ from minidyn.base.numeric.samples import (
     units_of,
 )
 from minidyn.base.rows import MODELS
-from minidyn.errors import MinidynError, UnknownName
+from minidyn.errors import MinidynError, UnknownName, Unsupported
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info
 
@@ -206,12 +206,14 @@ def numeric_base(
     asked[list(question.asked)] = True
     notices: list[Notice] = []
     if weights is not None:
+        if question.measured is not None:
+            raise Unsupported("scaling: the search of rows is for all torques; leave measured out")
         observation, notice = scaled_rows(
             robot, model, np.random.default_rng(seed), moving, asked, weights
         )
         notices.append(notice)
     else:
-        observation = observe(robot, model, seed, moving)
+        observation = observe(robot, model, seed, moving, question.observed)
     kept, regrouped, K, found = decide(
         observation, question.asked, method, notices, weights is None
     )

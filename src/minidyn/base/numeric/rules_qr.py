@@ -52,7 +52,11 @@ def rules_qr_base(question: Question, seed: int = 0, scaling: Scaling = None) ->
     """
     robot = question.robot
     ties = _ties(robot)
+    if robot.free_base and question.model == "gravity":
+        ties = [*ties, "gravity behind a free base"]
     open_to_numerics = ties if question.joints is None else [*ties, "held joints"]
+    if question.measured is not None:
+        open_to_numerics = [*open_to_numerics, "torques that are not measured"]
     rows = _rule_rows(question, free=not ties)
     asked = list(question.asked)
     left, clear = leaders(
@@ -133,6 +137,8 @@ def _rule_rows(question: Question, free: bool) -> Array:
     friction = MODELS[question.model].friction
     alone = (robot if friction else robot.with_drives(friction=())) if free else _freed(robot)
     for_ = question.model if question.model in FOR else "torque"
+    if robot.free_base and for_ == "gravity":  # what torques do not show, weight does not either
+        for_ = "torque"
     found = mlc_base(alone, for_=for_, tolerance=0.0)  # the geometry is decided
     drives = [
         column

@@ -68,12 +68,19 @@ def units_of(robot: Robot) -> Units:
         parameters[column.index] = value
     active = list(robot.independent)
     speeds = np.array([1.0 if robot.joints[k].turns else L for k in active]) / T
-    return Units(L, T, parameters, torque[active], speeds)
+    rows = torque[active]
+    if robot.free_base:  # linear before angular
+        rows = np.concatenate([[L / T**2] * 3, [L**2 / T**2] * 3, rows])
+        speeds = np.concatenate([[L / T] * 3, [1.0 / T] * 3, speeds])
+    return Units(L, T, parameters, rows, speeds)
 
 
 @dataclass(frozen=True)
 class JointStates:
-    """Random states of the independent joints, SI units, each (e, n)."""
+    """Random states of the independent joints, SI units, each (e, n).
+
+    With a free base q is (e, n + 1): position and quaternion come first.
+    """
 
     q: Array
     dq: Array
@@ -95,7 +102,11 @@ def random_states(
     every seed. The others go `stretch` times as far.
     """
     n = robot.n
-    turns = np.array([robot.joints[k].turns for k in robot.independent])
+    turns = np.array(
+        [False, False, False, True, True, True] * robot.free_base
+        + [robot.joints[k].turns for k in robot.independent],
+        dtype=bool,
+    )
     reach = np.where(turns, math.pi, 2.0 * units.length)
     drawn = (
         _drawn(rng, count, n)
@@ -108,7 +119,23 @@ def random_states(
         still = np.setdiff1d(np.arange(n), moving)
         q[:, still] = (_remembered(_HELD, 1, n)[0] * reach)[0, still]
         dq[:, still] = ddq[:, still] = 0.0
+    if robot.free_base:
+        q = np.concatenate([q[:, :3], _quaternions(q[:, 3:6]), q[:, 6:]], axis=1)
     return JointStates(_in_reach(robot, q), dq, ddq)
+
+
+def _quaternions(angles: Array) -> Array:
+    """Return the quaternions (e, 4), x, y, z, w, of turns about x, then the new y and z (e, 3)."""
+    (cx, cy, cz), (sx, sy, sz) = np.cos(angles.T / 2), np.sin(angles.T / 2)
+    return np.stack(
+        [
+            sx * cy * cz + cx * sy * sz,
+            cx * sy * cz - sx * cy * sz,
+            cx * cy * sz + sx * sy * cz,
+            cx * cy * cz - sx * sy * sz,
+        ],
+        axis=1,
+    )
 
 
 def stretch_of(robot: Robot) -> float:
@@ -240,11 +267,11 @@ def unitless_rows(
     model: str,
     states: JointStates,
     units: Units,
-    moving: Sequence[int] | None = None,
+    observed: Sequence[int] | None = None,
     numbers: Numbers = REAL,
     lead: tuple[int, ...] = (),
 ) -> Array:
-    """Return rows of a model (..., e, moving joints or 1, p) in the robot's own units.
+    """Return rows of a model (..., e, observed joints or 1, p) in the robot's own units.
 
     Where only differences count, they are those between two states that follow each other.
     """
@@ -258,7 +285,7 @@ def unitless_rows(
     rows = model_rows(robot, model, states, numbers, lead) * (units.parameters / unit)
     if kind.differences:
         rows = rows[..., 0::2, :, :] - rows[..., 1::2, :, :]
-    return rows[..., list(moving), :] if kind.each_joint and moving is not None else rows
+    return rows[..., list(observed), :] if kind.each_joint and observed is not None else rows
 
 
 @dataclass(frozen=True)
@@ -273,9 +300,15 @@ class Observation:
 
 
 def observe(
-    robot: Robot, model: str, seed: int, moving: Sequence[int] | None = None
+    robot: Robot,
+    model: str,
+    seed: int,
+    moving: Sequence[int] | None = None,
+    observed: Sequence[int] | None = None,
 ) -> Observation:
     """Return the observation matrix of a model at enough random states.
+
+    Rows are those of joints that move, or that are observed, where these are named.
 
     Torque rows are stacked sample by sample; energy rows are differences between two states,
     because the height from which potential energy is counted is arbitrary and would add one
@@ -285,11 +318,11 @@ def observe(
     """
     units = units_of(robot)
     kind = MODELS[model]
+    rows = moving if observed is None else observed
     count = max(
         16,
         math.ceil(
-            (3 * len(robot.layout) // 2 + 16)
-            / kind.rows_of(robot.n if moving is None else len(moving))
+            (3 * len(robot.layout) // 2 + 16) / kind.rows_of(robot.n if rows is None else len(rows))
         ),
     )
     count *= 2 if kind.differences else 1
@@ -299,5 +332,5 @@ def observe(
     ):  # where the base stands is of no effect, but its height would blur energy differences
         robot = replace(robot, base=tuple(step for step in robot.base if step.is_turn))
     return Observation(
-        unitless_rows(robot, model, states, units, moving).reshape(-1, len(robot.layout)), units
+        unitless_rows(robot, model, states, units, rows).reshape(-1, len(robot.layout)), units
     )

@@ -16,7 +16,7 @@ from minidyn.errors import optional
 from minidyn.model.drives import FRICTION, ROTOR
 from minidyn.model.joint import unit_of
 from minidyn.model.placements import joints_to
-from minidyn.model.robot import Robot
+from minidyn.model.robot import BASE_ROWS, Robot
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -122,7 +122,9 @@ def _moving_joints(robot: Robot, joints: tuple[str, ...] | None) -> set[int]:
     for index, joint in enumerate(robot.joints):
         if joint.kind == "fixed":
             continue
-        if joint.follows is None:
+        if joint.floats:
+            driven = not names.isdisjoint(robot.joint_names[: len(BASE_ROWS)])
+        elif joint.follows is None:
             driven = joint.name in names or joint.name not in robot.joint_names
         else:
             driven = bool(joint.follows.formula) or any(

@@ -278,6 +278,8 @@ def map_json(base: BaseMap) -> dict[str, Any]:
         "check": {"relations": base.check.relations, "geometry": base.check.geometry},
         "joints": None if base.joints is None else list(base.joints),
         "columns": None if base.columns is None else list(base.columns),
+        "measured": None if base.measured is None else list(base.measured),
+        "condition": base.condition if math.isfinite(base.condition) else None,
         "statuses": base.statuses,
         "notices": [notice.to_json() for notice in base.notices],
         "matrix": None if base.rows is None else base.rows.tolist(),

@@ -19,7 +19,7 @@ from minidyn.dynamics.functions import call, regressor
 from minidyn.dynamics.kernel import BaseColumns, require_own
 from minidyn.dynamics.regressor_forms import lumeng16
 from minidyn.errors import MinidynError, ShapeError, UnknownParameters, first_of
-from minidyn.model.robot import Robot
+from minidyn.model.robot import Robot, require_fixed_base
 
 _SINGULAR = 1e-13  # smallest eigenvalue of the inertia matrix against its largest
 _REPEATS, _SETTLED, _NEAR = (
@@ -195,6 +195,7 @@ def _torques(
 
 
 def _of_joints(name: str, array: ArrayLike, robot: Robot) -> Array:
+    require_fixed_base(robot, "dynamics by the regressor")
     given = np.asarray(array, dtype=float)
     if given.shape[-1:] != (robot.n,):
         raise ShapeError(f"{name}: expected shape (..., {robot.n}), got {given.shape}")

@@ -252,8 +252,14 @@ MINIMAL_WHAT = (
     "gravity_torque",
     "coriolis_matrix",
     "velocity_torque",
+    "forward_dynamics",
 )
 """Functions that can be recorded from a minimal set."""
+
+BIAS = "bias_torque"
+"""Torques without accelerations, gravity included: the part of forward dynamics beside the inertia
+matrix.
+"""
 
 Levels: TypeAlias = tuple[int, ...]
 

@@ -104,7 +104,7 @@ def compile_mjcf(path: Path) -> Compiled:
             except ValueError as error:
                 spec = read_tolerantly(path, error, notices)
             where = [str(path) if has_includes else _place(path, body) for body in spec.bodies]
-            _refuse_free_joints(spec, path, has_includes)
+            _refuse_ball_joints(spec, path, has_includes)
             _leave_out(spec, notices)
             plans = _plan_inertia(spec, path, notices)
             model, name = (
@@ -183,16 +183,12 @@ def _place(path: Path, item: Any) -> str:
     return f"{path}:{line[1]}" if line else str(path)
 
 
-def _refuse_free_joints(spec: Any, path: Path, has_includes: bool) -> None:
-    free = "remove it for a robot on a fixed base, or replace it by three slides and three hinges"
-    refused = {mujoco.mjtJoint.mjJNT_BALL: ("ball", "replace it by three hinges at one point")}
-    refused[mujoco.mjtJoint.mjJNT_FREE] = "free", free
-    for joint in (joint for joint in spec.joints if joint.type in refused):
-        what, advice = refused[joint.type]
+def _refuse_ball_joints(spec: Any, path: Path, has_includes: bool) -> None:
+    for joint in (joint for joint in spec.joints if joint.type == mujoco.mjtJoint.mjJNT_BALL):
         place = str(path) if has_includes else _place(path, joint if joint.info else joint.parent)
         raise DescriptionError(
-            f"{place}: body {joint.parent.name!r} has a {what} joint; only hinges and slides are "
-            f"understood, {advice}"
+            f"{place}: body {joint.parent.name!r} has a ball joint; only hinges, slides and the "
+            "free joint of a base are understood, replace it by three hinges at one point"
         )
 
 

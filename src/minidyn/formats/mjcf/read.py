@@ -127,7 +127,10 @@ class _Names:
 def _body_joints(
     compiled: Compiled, names: _Names, body: int, followers: dict[int, dict[str, Any]]
 ) -> list[LooseJoint]:
-    """Return the joints between a body and its parent: none is a fixed one, several are a chain."""
+    """Return the joints between a body and its parent: none is a fixed one, several are a chain.
+
+    A free joint leaves the base where its own position in the world says.
+    """
     model, where, notices = compiled.model, compiled.where[body], compiled.notices
     name = names.bodies[body]
     T = np.eye(4)
@@ -137,6 +140,8 @@ def _body_joints(
     first, count = int(model.body_jntadr[body]), int(model.body_jntnum[body])
     if count == 0:
         return [LooseJoint(names.fixed[body], where, "fixed", parent, name, steps)]
+    if model.jnt_type[first] == mujoco.mjtJoint.mjJNT_FREE:  # it places the body in the world
+        return [LooseJoint(names.joints[first], where, "floating", parent, name)]
     made = []
     for joint, child in enumerate([*names.between[body], name], first):
         made.append(_joint(compiled, names, joint, parent, child, steps, followers.get(joint, {})))

@@ -22,10 +22,11 @@ from minidyn.formats.load import as_robot
 from minidyn.formats.mjcf.compile import Compiled, compile_mjcf
 from minidyn.formats.mjcf.read import HELD, read_mjcf
 from minidyn.formats.side_file import write_with_side_file
-from minidyn.formats.urdf.update import changed_links
+from minidyn.formats.urdf.update import changed_links, with_locked_parts
 from minidyn.formats.xml_file import Edit, Element, XmlText, element_text, numbers_text, path_from
 from minidyn.model.parameters import possible_body, to_mujoco
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice
 
 _ADJUSTS = {"balanceinertia": "false", "boundmass": "0", "boundinertia": "0", "settotalmass": "-1"}
 
@@ -36,7 +37,7 @@ def update_mjcf(
     path: str | os.PathLike[str],
     *,
     exact: Robot | None = None,
-) -> None:
+) -> tuple[Notice, ...]:
     """Write the robot's inertia, rotor inertia and friction into the text of an MJCF file.
 
     What MJCF cannot say goes into a side file beside the result.
@@ -47,6 +48,9 @@ def update_mjcf(
         source: The existing MJCF.
         path: Where the result goes; may be `source` itself.
         exact: What `md.load` is to give back, where that is not `robot` itself.
+
+    Returns:
+        A notice for each body whose parts could not keep what the file says of them.
 
     Raises:
         DescriptionError: The file is another robot's, its bodies stand in included files, or
@@ -70,8 +74,12 @@ def update_mjcf(
         link for link, joint in zip(robot.link_names, robot.joints) if joint.kind == "fixed"
     ):
         raise DescriptionError(f"{source}: has no body for the load {load!r}")
+    robot, notices = with_locked_parts(robot, old, source)
+    if exact is not None:
+        exact, _ = with_locked_parts(exact, old, source)
     tags, edits = dict(bodies), [*_settings(text, source, path)]
-    for link, ten in changed_links(robot, old, own, source, every=bool(_overriding(text))):
+    every = bool(_overriding(text))
+    for link, ten in changed_links(robot, old, own, source, notices, every=every):
         if link not in tags:
             raise DescriptionError(
                 f"{source}: link {link!r} stands between two joints of one body; it has no inertia"
@@ -79,6 +87,7 @@ def update_mjcf(
         edits.append(_inertial(text, tags[link], ten, link, moving=link in robot.link_names))
     edits += _drives(text, robot, old, compiled, tags)
     write_with_side_file(exact or robot, robot, path, text.edited(edits), read_mjcf)
+    return tuple(notices)
 
 
 def _bodies(root: Element, source: Path) -> list[tuple[str, Element]]:

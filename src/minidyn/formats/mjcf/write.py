@@ -234,6 +234,11 @@ def _mjcf_text(robot: Robot, looks: Looks, gains: Gains, delay: float) -> bytes:
 
 def refuse_in_mjcf(robot: Robot) -> None:
     """Raise for what MJCF cannot hold."""
+    if robot.free_base and (robot.base or robot.joints[0].before):
+        raise Unsupported(
+            f"robot {robot.name!r}: its floating joint {robot.joints[0].name!r} stands at a place "
+            "of its own, an MJCF free joint in the world; save it as .toml"
+        )
     if robot.loops:
         raise Unsupported(
             f"robot {robot.name!r} has loops, which MJCF does not describe as we do; save it as "
@@ -264,6 +269,8 @@ def _bodies(robot: Robot, world: etree._Element) -> dict[str, etree._Element]:
     elements: list[etree._Element] = []
     for index, joint in enumerate(robot.joints):
         parent = base if joint.parent < 0 else elements[joint.parent]
+        if joint.floats:  # MuJoCo has free joints of bodies in the world alone
+            parent = world
         element = etree.SubElement(parent, "body", name=names[index])
         set_place(element, joint.before + joint.after)
         ten = robot.parameters[robot.layout.links[index]]
@@ -291,6 +298,9 @@ def _bodies(robot: Robot, world: etree._Element) -> dict[str, etree._Element]:
 
 def _joint(element: etree._Element, robot: Robot, index: int) -> None:
     joint = robot.joints[index]
+    if joint.floats:
+        etree.SubElement(element, "freejoint", name=joint.name)
+        return
     made = etree.SubElement(
         element, "joint", name=joint.name, type="slide" if joint.slides else "hinge"
     )

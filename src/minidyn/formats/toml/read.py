@@ -58,7 +58,7 @@ _DRIVE = ("motor_inertia", "gear_ratio", "coupling", *_SIZES, "balancer")
 _BODY = ("mass", "com", "inertia")
 _INERTIAL = (*_BODY, "parameters", *STANDARD)
 _LOOP = ("name", "kind", "a", "b", "passive", "start", "functions")
-_KINDS = ("revolute", "continuous", "prismatic", "fixed")
+_KINDS = ("revolute", "continuous", "prismatic", "fixed", "floating")
 
 
 class _Reader:

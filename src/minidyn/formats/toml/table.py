@@ -366,9 +366,9 @@ def joint_placement(
         return before, motion, 1 if motion == given_motion else -1, after
     if explicit:
         before = _xyz_rpy(table, symbols, notices)
-        if kind == "fixed":
+        if kind in ("fixed", "floating"):
             if "axis" in table:
-                raise table.error("axis", "a fixed joint has no axis")
+                raise table.error("axis", f"a {kind} joint has no axis")
             return before, "rz", 1, ()
         axis = table.numbers("axis", 3, (0.0, 0.0, 1.0))
         turn, motion, direction, after = motion_along(kind, axis, table.place("axis"), notices)

@@ -307,18 +307,15 @@ def _joint(element: Element, ratios: Mapping[str, float], notices: list[Notice])
     name = element.text("name")
     where = f"{element.where}: joint {name!r}"
     kind = element.text("type")
-    if kind in ("floating", "planar"):
+    if kind == "planar":
         raise DescriptionError(
-            f"{where} is {kind}; only a fixed base and joints with one axis are understood. For a "
-            "robot on a fixed base make it fixed; for a moving base replace it by prismatic and "
-            "revolute joints in a row"
+            f"{where} is planar; replace it by two prismatic joints and a revolute one"
         )
-    require_known(
-        [kind], ("revolute", "continuous", "prismatic", "fixed"), f"{where} has the unknown type"
-    )
+    kinds = ("revolute", "continuous", "prismatic", "fixed", "floating")
+    require_known([kind], kinds, f"{where} has the unknown type")
     before = origin_steps(element, f"joint {name!r}", notices)
     parent, child = _end(element, "parent", where), _end(element, "child", where)
-    if kind == "fixed":
+    if kind in ("fixed", "floating"):
         return LooseJoint(name, element.where, kind, parent, child, before)
     axis = element.child("axis")
     direction = (1.0, 0.0, 0.0) if axis is None else axis.vector("xyz")

@@ -4,8 +4,8 @@ Inertial numbers change (friction, too, where asked), all else stays as it is. A
 several links that fixed joints hold together, while a robot knows only their sum. One link of the
 body carries the change: the moving joint's own link if it has an <inertial>, else the first merged
 link that has one, else the joint's own link gets one. The others keep their numbers and the carrier
-gets the rest; where that rest is not a body (a negative mass, say), the carrier gets all and the
-others are set to zero.
+gets the rest; where that rest is not a body (a negative mass, say), all are changed by the least.
+What joints that are locked in the robot carry is divided in the same way.
 """
 
 from __future__ import annotations
@@ -30,9 +30,18 @@ from minidyn.formats.xml_file import (
     numbers_text,
     origin_steps,
 )
+from minidyn.model.division import divide
 from minidyn.model.geometry import matrix_of
-from minidyn.model.parameters import realizability, to_body, transform
+from minidyn.model.lock import (
+    DIVIDED_RIGID,
+    divided_notice,
+    locked_notice,
+    unlocked,
+    with_locked,
+)
+from minidyn.model.parameters import to_body, transform
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice
 
 _SAME = 1e-12  # relative: parameters that differ by rounding alone leave the text as it is
 _FRAME = 1e-6  # link frames that differ by more are other frames
@@ -44,13 +53,14 @@ def update_urdf(
     path: str | os.PathLike[str],
     *,
     drives: bool = False,
-) -> None:
+) -> tuple[Notice, ...]:
     """Write the robot's inertial parameters into the text of a URDF file.
 
-    Links whose parameters did not change, and those with unknown ones, keep their text. Loads that
-    the file does not have are left out. The frame in which a link's inertia is written stays the
-    one the file has. Meshes that stand beside the file are named as seen from where the result
-    goes.
+    Links whose parameters did not change, and those with unknown ones, keep their text. Joints that
+    are locked in the robot stay joints of the file: what they carry keeps the file's numbers, and
+    the link that carries it gets the rest. Loads that the file does not have are left out. The
+    frame in which a link's inertia is written stays the one the file has. Meshes that stand beside
+    the file are named as seen from where the result goes.
 
     Args:
         robot: Parameters, for a robot that was read from this file (its links and frames must be
@@ -61,6 +71,9 @@ def update_urdf(
             (rotor inertia, offset and further friction, coupling) into a file NAME.minidyn.toml
             beside it, which `md.load` finds.
 
+    Returns:
+        A notice for each body whose parts could not keep what the file says of them.
+
     Raises:
         DescriptionError: The file is another robot's, or parameters that URDF cannot hold.
     """
@@ -69,19 +82,21 @@ def update_urdf(
     old = read_with_side_file(source, read_urdf)
     own = {link.name: link.parameters for link in read_parts(text.root).links}
     links = {link.text("name"): link for link in text.root.children("link")}
+    robot, notices = with_locked_parts(robot, old, source)
     edits: list[Edit] = []
-    for link, ten in changed_links(robot, old, own, source):
+    for link, ten in changed_links(robot, old, own, source, notices):
         edits += _link_edits(text, links[link], ten)
     edits += text.moved(source, path, "filename", ("mesh", "texture"))
     if drives:
         edits += _dynamics_edits(text, robot)
     elif not side_path(source).is_file():
         write_atomically(path, text.edited(edits))
-        return
+        return tuple(notices)
     else:
         robot = _with_inertia_of(robot, old)
     whole = side_path(source).is_file() and set(robot.link_names) <= set(old.link_names)
     write_with_side_file(robot, robot, path, text.edited(edits), read_urdf, whole=whole)
+    return tuple(notices)
 
 
 def _with_inertia_of(robot: Robot, old: Robot) -> Robot:
@@ -122,16 +137,18 @@ def inertial_attributes(ten: Array, axes: Array | None = None) -> dict[str, dict
     }
 
 
-def changed_links(
-    robot: Robot, old: Robot, own: Mapping[str, Array | None], source: Path, *, every: bool = False
-) -> Iterator[tuple[str, Array]]:
-    """Yield (link, its ten parameters in its own frame) for the links of a file whose text must
-    change.
+def with_locked_parts(robot: Robot, old: Robot, source: Path) -> tuple[Robot, list[Notice]]:
+    """Return the robot with the joints of its file that are locked in it, and notices of that."""
+    at = {name: position for name, position in robot.locks if name in old.joint_names}
+    if not at:
+        return robot, []
+    _require_same_frames(robot, with_locked(old, at, locked_notice(at)), source)
+    whole, notices = unlocked(robot, old)
+    return whole, list(notices)
 
-    `old` is the robot that the file gives, `own` what it gives each link, those that fixed joints
-    hold included. Links with unknown parameters stay as they are; with `every` also those that did
-    not change are yielded.
-    """
+
+def _require_same_frames(robot: Robot, old: Robot, source: Path) -> None:
+    """Raise where the moving links of a robot are not those of the file's robot."""
     for index, name in enumerate(robot.link_names):
         if name not in old.link_names and robot.joints[index].kind == "fixed":
             continue
@@ -140,8 +157,7 @@ def changed_links(
                 f"{source}: has no moving link {name!r} (robot "
                 f"{robot.name!r}){near_names(name, old.link_names)}"
             )
-        position = old.link_names.index(name)
-        mine, theirs = robot.joints[index], old.joints[position]
+        mine, theirs = robot.joints[index], old.joints[old.link_names.index(name)]
         parents = [
             made.link_names[joint.parent] if joint.parent >= 0 else ""
             for made, joint in ((robot, mine), (old, theirs))
@@ -151,34 +167,64 @@ def changed_links(
                 f"{source}: the frame of link {name!r} is not the one of robot {robot.name!r}; "
                 "parameters can only be written into the file the robot was loaded from"
             )
+
+
+def changed_links(
+    robot: Robot,
+    old: Robot,
+    own: Mapping[str, Array | None],
+    source: Path,
+    notices: list[Notice],
+    *,
+    every: bool = False,
+) -> Iterator[tuple[str, Array]]:
+    """Yield (link, its ten parameters in its own frame) for the links of a file whose text must
+    change.
+
+    `old` is the robot that the file gives, `own` what it gives each link, those that fixed joints
+    hold included. Links with unknown parameters stay as they are; with `every` also those that did
+    not change are yielded. `notices` gets one for each body whose parts are changed by the least.
+    """
+    _require_same_frames(robot, old, source)
+    for index, name in enumerate(robot.link_names):
+        if name not in old.link_names:
+            continue
+        position = old.link_names.index(name)
         new = robot.parameters[robot.layout.links[index]]
         if not np.isnan(new).any() and (
             every or not close(old.parameters[old.layout.links[position]], new, _SAME)
         ):
-            yield from _shares(new, old, position, own)
+            yield from _shares(new, old, position, own, notices)
 
 
 def _shares(
-    total: Array, robot: Robot, index: int, own: Mapping[str, Array | None]
+    total: Array,
+    robot: Robot,
+    index: int,
+    own: Mapping[str, Array | None],
+    notices: list[Notice],
 ) -> list[tuple[str, Array]]:
     """Return (link, its ten parameters in its own frame) for the links of a body whose text must
     change.
     """
     name = robot.link_names[index]
-    merged = [
+    parts = [(name, np.eye(4), own[name])] if own.get(name) is not None else []
+    parts += [
         (frame.name, frame.placement, own[frame.name])
         for frame in robot.frames
         if frame.link == index and own.get(frame.name) is not None
     ]
-    carrier, placement = name, np.eye(4)
-    if own.get(name) is None and merged:
-        carrier, placement, _ = merged.pop(0)
-    rest = total - sum((transform(ten, T) for _, T, ten in merged if ten is not None), np.zeros(10))
-    back = np.linalg.inv(placement)
-    if not merged or (realizability(rest).realizable and inertial_numbers(rest) is not None):
-        return [(carrier, rest if carrier == name else transform(rest, back))]
-    shares = [(carrier, total if carrier == name else transform(total, back))]
-    return shares + [(other, np.zeros(10)) for other, _, _ in merged]
+    parts = parts or [(name, np.eye(4), np.zeros(10))]
+    placed = [transform(ten, T) for _, T, ten in parts if ten is not None]
+    made = divide(total, placed)
+    if made.reason:
+        names = [part for part, _, _ in parts]
+        notices.append(divided_notice(DIVIDED_RIGID, names, placed, made))
+    changed = zip(parts, made.bodies) if made.reason else [(parts[0], made.bodies[0])]
+    return [
+        (part, ten if part == name else transform(ten, np.linalg.inv(T)))
+        for (part, T, _), ten in changed
+    ]
 
 
 def _link_edits(text: XmlText, link: Element, ten: Array) -> list[Edit]:

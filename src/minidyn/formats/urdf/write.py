@@ -78,6 +78,9 @@ def _tree(robot: Robot) -> etree._Element:
         parent = robot.link_name(joint.parent)
         if joint.kind == "fixed":
             fixed(joint.name, parent, link, joint.before)
+        elif joint.floats:
+            floating = etree.SubElement(root, "joint", name=joint.name, type=joint.kind)
+            _ends(floating, parent, link, joint.before)
         elif joint.turns and any(not step.is_turn for step in joint.after):
             # an axis that does not pass through the link's origin takes a helper link and a fixed
             # joint

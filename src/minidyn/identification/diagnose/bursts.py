@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, rms
 from minidyn.base.base_map import BaseMap
-from minidyn.dynamics.record import STATES
+from minidyn.identification.diagnose.thresholds import HALF
 from minidyn.identification.estimators.method import Solution
-from minidyn.identification.rows.base_rows import FEW, base_functions, signals_of
+from minidyn.identification.rows.base_rows import FEW, Samples, base_functions, has_motion
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, warning
 from minidyn.recording.lazy import AnyRecording
@@ -25,9 +25,7 @@ from minidyn.recording.recording import Recording
 from minidyn.text import percent
 
 SECONDS = 0.5  # of a burst: what lasts longer is a part of the motion
-MIN_SHARE = 0.5  # of a joint's squared residual in that time: less leaves the rest in charge
 MIN_POWER = 64.0  # of that in the rest of the log: 43 is the most of healthy logs of real robots
-MIN_SIZE = 0.5  # of the joint's typical torque: friction that is not modelled leaves less
 
 BURST = warning(
     "signals.burst",
@@ -83,7 +81,7 @@ def bursts(t: Array, residual: Array, starts: Sequence[int] = (0,)) -> list[Burs
         rest = float(np.sum(squares)) - best[0]
         share = best[0] / max(best[0] + rest, 1e-300)
         power = best[0] / SECONDS / max(rest / (seconds - SECONDS), 1e-300)
-        if share > MIN_SHARE and power > MIN_POWER:
+        if share > HALF and power > MIN_POWER:
             inside = (t >= best[1]) & (t <= best[2])
             size = float(np.sqrt(np.mean(squares[inside])))
             found.append(Burst(joint, best[1], best[2], share, size))
@@ -108,9 +106,10 @@ def burst_notices(
 
     Torques and residuals are (N, n).
     """
-    found, typical = [], np.sqrt(np.mean(torque**2, axis=0))
+    found, typical = [], rms(torque)
     for burst in bursts(t, residual, starts):
-        kind = BURST if burst.size > MIN_SIZE * typical[burst.joint] else CONCENTRATED
+        # friction that is not modelled leaves less than half of the typical torque
+        kind = BURST if burst.size > HALF * typical[burst.joint] else CONCENTRATED
         text = (
             f"{names[burst.joint]}: {percent(burst.share)} of the squared error lies between "
             f"{burst.begin:.5g} and {burst.end:.5g} s"
@@ -124,13 +123,10 @@ def fit_burst_notices(
     robot: Robot, base: BaseMap, data: AnyRecording, solution: Solution
 ) -> list[Notice]:
     """Return the same of a fit's own residual, for recordings in memory."""
-    has_signals = {"dq", "ddq", "tau"} <= set(data.signals)
-    if not (has_signals and isinstance(data, Recording)) or robot.implicit_loops:
+    if not (has_motion(data) and isinstance(data, Recording)) or robot.implicit_loops:
         return []
-    q, dq, ddq, tau = signals_of(data, "q", "dq", "ddq", "tau")
-    states = data.telemetry.get(STATES)
-    motion = (q, dq, ddq) if states is None else (q, dq, ddq, states)
-    predicted = base_functions(robot, base).torque(motion, solution.beta, len(data) <= FEW)
+    log = Samples.all_of(data)
+    predicted = base_functions(robot, base).torque(log.motion, solution.beta, len(log) <= FEW)
     known = np.array(robot.torques_measured)
-    residual = np.where(known, tau - predicted, 0.0)
-    return burst_notices(robot.joint_names, np.asarray(data.t), tau, residual, data.starts)
+    residual = np.where(known, log.tau - predicted, 0.0)
+    return burst_notices(robot.joint_names, log.t, log.tau, residual, data.starts)

@@ -32,8 +32,6 @@ from minidyn.model.robot import Robot
 
 SAMPLES = 300  # size: samples on which each cause is tried
 OFFSETS = 24  # size: angles of a turn that are tried
-MAX_FILE_ERROR = 0.04
-"""Share of the squared torque that stays open with a file that is not exact."""
 
 Motion = tuple[Array, Array, Array]
 """Positions, speeds and accelerations (N, n)."""
@@ -86,11 +84,17 @@ class _Comparison:
         spans = self.drives if drives is None else drives
         return np.stack([without(span, column) for span, column in zip(spans, torques.T)], axis=1)
 
-    def scaled(self, torques: Array) -> tuple[Array, Array]:
-        """Return torques and measured ones (N, joints), in units of the measured ones."""
+    def scaled(self, torques: Array) -> Array:
+        """Return torques of joints that count (N, joints) in units of the measured ones."""
         measured = self.alone(self.tau)[:, self.counts]
         size = np.maximum(np.linalg.norm(measured, axis=0), 1e-300)
-        return self.alone(torques)[:, self.counts] / size, measured / size
+        return np.asarray(self.alone(torques)[:, self.counts] / size)
+
+    def factors(self, rest: Array, *parts: Array) -> Array:
+        """Return by what parts of the torque are to be multiplied (parts,), beside the rest."""
+        columns = np.stack([self.scaled(part).ravel() for part in parts], axis=1)
+        left = self.scaled(self.tau - rest).ravel()
+        return np.asarray(np.linalg.lstsq(columns, left, rcond=1e-6)[0])
 
     def compare(
         self, file: Array, tau: Array | None = None, drives: list[Array] | None = None
@@ -129,7 +133,7 @@ def likely_causes(
         is_scaled: Those of several joints are the file's times a factor.
     """
     comparison = _Comparison(robot, log, known)
-    if not comparison.counts.any() or not (contradicts or comparison.open > MAX_FILE_ERROR):
+    if not comparison.counts.any() or not (contradicts or comparison.open > LARGE):
         return []
     causes = [cause for trial in TRIALS for cause in trial(comparison)]
     if not any(cause.convinces for cause in causes):
@@ -149,8 +153,7 @@ def _is_another(factor: float) -> bool:
 
 def _scales(log: _Comparison) -> Iterator[Cause]:
     file = log.file(log.motion)
-    model, measured, factors = _factors(log, file)
-    common = float(np.sum(model * measured) / max(float(np.sum(model**2)), 1e-300))
+    common, factors = float(log.factors(0.0 * file, file)[0]), _of_each(log, file)
     if common > 0:
         text = f"scale of the torque ({common:.3g} times)"
         yield log.cause("scale", text, common * file, _is_another(common))
@@ -161,17 +164,17 @@ def _scales(log: _Comparison) -> Iterator[Cause]:
             yield log.cause("scale", text, scaled, _is_another(factor))
 
 
-def _factors(log: _Comparison, file: Array) -> tuple[Array, Array, Array]:
-    """Return torques and measured ones of joints that count, and the ratio of each joint's."""
-    model, measured = log.scaled(file)
-    factors = np.sum(model * measured, axis=0) / np.maximum(np.sum(model**2, axis=0), 1e-300)
-    return model, measured, factors
+def _of_each(log: _Comparison, file: Array) -> Array:
+    """Return measured torques over those of the file for each joint that counts."""
+    model, measured = log.scaled(file), log.scaled(log.tau)
+    power = np.maximum(np.sum(model**2, axis=0), 1e-300)
+    return np.asarray(np.sum(model * measured, axis=0) / power)
 
 
 def _scales_of_each(log: _Comparison) -> Cause:
     """Return the cause that drive gains, or gear ratios and signs, are wrong joint by joint."""
     file = log.file(log.motion)
-    factors = _factors(log, file)[2]
+    factors = _of_each(log, file)
     file[:, log.counts] *= factors
     text = f"scale of the torque of each joint ({factors.min():.3g} to {factors.max():.3g} times)"
     return log.cause("scale", text, file)
@@ -181,8 +184,7 @@ def _times(log: _Comparison) -> Iterator[Cause]:
     q, dq, ddq = log.motion
     still = log.file((q, 0 * dq, 0 * ddq))
     moved = log.file(log.motion) - still
-    (rest, _), (pull, measured) = log.scaled(still), log.scaled(moved)
-    square = float(np.sum(pull * (measured - rest)) / max(float(np.sum(pull**2)), 1e-300))
+    square = float(log.factors(still, moved)[0])
     if square > 0:
         text = f"scale of the time (times are {math.sqrt(square):.3g} times what they should be)"
         yield log.cause("time", text, still + square * moved, _is_another(square))
@@ -218,12 +220,10 @@ def _gravity(log: _Comparison) -> Iterator[Cause]:
         return
     free = log.file(log.motion, (0.0, 0.0, 0.0))
     pulls = [log.file((q, 0 * dq, 0 * ddq), tuple(axis)) for axis in np.eye(3).tolist()]
-    rest, measured = log.scaled(free)
-    columns = np.stack([log.scaled(pull)[0].ravel() for pull in pulls], axis=1)
-    found = np.linalg.lstsq(columns, (measured - rest).ravel(), rcond=1e-6)[0]
-    size = float(np.linalg.norm(found))
+    factors = log.factors(free, *pulls)
+    size = float(np.linalg.norm(factors))
     if size > 0:
-        way = found / size
+        way = factors / size
         file = free + sum(float(strength * x) * pull for x, pull in zip(way, pulls))
         cosine = float(way @ np.array(log.robot.gravity)) / strength
         angle = math.acos(max(-1.0, min(1.0, cosine)))

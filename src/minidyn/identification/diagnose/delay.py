@@ -17,17 +17,24 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, rms
 from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.drives import drive_paths, drive_ratios
 from minidyn.dynamics.functions import loads_of_motion
-from minidyn.dynamics.record import STATES
+from minidyn.identification.data import BLOCKS
+from minidyn.identification.diagnose.thresholds import HALF, LARGE
 from minidyn.identification.estimators.method import Solution
-from minidyn.identification.rows.base_rows import base_functions, signals_of, steady_regressor
+from minidyn.identification.rows.base_rows import (
+    Samples,
+    base_functions,
+    has_motion,
+    steady_regressor,
+)
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, warning
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.prepare.late import moved_torques
+from minidyn.recording.prepare.lowpass import MEMORY
 from minidyn.recording.recording import Recording
 
 MIN_STDS = 5.0
@@ -36,16 +43,9 @@ MIN_SHARE = 0.05
 """Of the residual's power that a delay explains: what explains less does not matter."""
 REVERSAL_SPEED = 0.05
 """Of a joint's speed: over it friction that the model lacks reverses."""
-BEND_SPEED = 0.5
-"""Of a joint's speed: over it that friction bends."""
 BUILD_UP = 0.02
-"""Rad or m: travel after a reversal in which friction builds up."""
-BUILD_UP_SHARE = 0.1
-"""Of a drive's range: the same of short motions."""
-SPREAD = 0.6
-"""Over the cut-off: the time by which a low-pass spreads a reversal."""
+"""Rad or m: travel after a reversal in which friction builds up; less in short motions."""
 MAX_SAMPLES = 4000  # size: samples that show a delay; a longer recording is thinned
-BLOCKS = 10  # size: of time
 
 DELAY = warning(
     "identify.torque_delay",
@@ -72,23 +72,22 @@ def torque_delay(robot: Robot, base: BaseMap, recording: Recording, found: Solut
     noise is another, is its instrument. The standard deviation is what blocks of time show by their
     differences, or half of what joints show, of which there are few.
     """
-    q, dq, ddq, tau = signals_of(recording, "q", "dq", "ddq", "tau")
-    slopes, rows = np.zeros((2, *q.shape)), slice(None, None, max(1, len(recording) // MAX_SAMPLES))
-    states, motion = recording.telemetry.get(STATES), (q[rows], dq[rows], ddq[rows])
-    Y = steady_regressor(robot, base, *motion, None if states is None else states[rows])
-    moved = (q, dq, ddq) if states is None else (q, dq, ddq, states)
-    # the whole regressor of a long recording would be gigabytes
+    log, rows = Samples.all_of(recording), slice(None, None, max(1, len(recording) // MAX_SAMPLES))
+    slopes, some = np.zeros((2, *log.q.shape)), log[rows]
+    Y = steady_regressor(robot, base, *some.motion)
     predicted = (
-        Y @ found.beta if rows.step == 1 else base_functions(robot, base).torque(moved, found.beta)
+        Y @ found.beta
+        if rows.step == 1  # the whole regressor of a long recording would be gigabytes
+        else base_functions(robot, base).torque(log.motion, found.beta)
     )
     for begin, end in pairwise([*recording.starts, len(recording)]):
         if end - begin > 2:
-            both = np.stack([predicted[begin:end], tau[begin:end]])
-            slopes[:, begin:end] = np.gradient(both, recording.t[begin:end], axis=1)
-    columns = np.concatenate([Y, _friction_lacking(robot, *motion)], axis=2)
+            both = np.stack([predicted[begin:end], log.tau[begin:end]])
+            slopes[:, begin:end] = np.gradient(both, log.t[begin:end], axis=1)
+    columns = np.concatenate([Y, _friction_lacking(robot, some)], axis=2)
     weights = _slides(robot, recording)[rows] / found.sigma
     W = (columns * weights[..., None]).reshape(-1, columns.shape[-1])
-    parts = (tau - predicted)[rows], -slopes[0][rows], -slopes[1][rows]
+    parts = (log.tau - predicted)[rows], -slopes[0][rows], -slopes[1][rows]
     values = np.stack([(part * weights).ravel() for part in parts], axis=1)
     residual, slope, instrument = _left_of(W, values).T
     strength = float(instrument @ slope)
@@ -117,19 +116,19 @@ def _left_of(W: Array, values: Array) -> Array:
     )
 
 
-def _friction_lacking(robot: Robot, q: Array, dq: Array, ddq: Array) -> Array:
+def _friction_lacking(robot: Robot, some: Samples) -> Array:
     """Return columns (N, n, k) of friction that the model may lack.
 
     Of each joint its loads in motion and at rest, and what bends over its speed. Where it has no
     friction terms, viscous and Coulomb friction and offset are among them.
     """
-    own = list(robot.independent)
-    speed = dq / np.maximum(np.sqrt(np.mean(dq**2, axis=0)), 1e-300)
+    own, dq = list(robot.independent), some.dq
+    speed = dq / np.maximum(rms(dq), 1e-300)
     sign = np.tanh(speed / REVERSAL_SPEED)
-    shapes = [np.tanh(speed / BEND_SPEED), speed * np.abs(speed)]
+    shapes = [np.tanh(speed / HALF), speed * np.abs(speed)]
     if not robot.formulas and not np.isnan(robot.parameters).any():
         for k in (1.0, 0.0):
-            loads = loads_of_motion(robot, q, k * dq, k * ddq, robot.parameters)
+            loads = loads_of_motion(robot, some.q, k * dq, k * some.ddq, robot.parameters)
             shapes.append(np.abs(loads[:, own]) * sign)
     plain = [dq, sign, np.ones(dq.shape)]
     columns = []
@@ -146,13 +145,13 @@ def _slides(robot: Robot, recording: Recording) -> NDArray[np.bool_]:
     Near a reversal friction takes some travel to be what it was, and a low-pass spreads it.
     """
     drives, cutoff = range(len(robot.joints)), recording.info.get("cutoff")
-    spread = SPREAD / cutoff if isinstance(cutoff, float) and cutoff > 0 else 0.0
+    spread = MEMORY / cutoff if isinstance(cutoff, float) and cutoff > 0 else 0.0
     near = np.zeros((len(recording), len(drives)), dtype=bool)
     for begin, end in pairwise([*recording.starts, len(recording)]):
         t = np.asarray(recording.t[begin:end])
         for drive, path in enumerate(drive_paths(robot, recording.q[begin:end], drives).T):
             turns = np.flatnonzero(np.diff(np.sign(np.diff(path)))) + 1
-            travel = min(BUILD_UP, BUILD_UP_SHARE * float(np.ptp(path)))
+            travel = min(BUILD_UP, LARGE * float(np.ptp(path)))
             place = np.searchsorted(turns, np.arange(len(path)), side="right")
             for turn in np.append(0, turns)[place], np.append(turns, len(path) - 1)[place]:
                 near[begin:end, drive] |= np.abs(path - path[turn]) < travel
@@ -165,8 +164,8 @@ def delay_notices(
     robot: Robot, base: BaseMap, recording: AnyRecording, found: Solution
 ) -> list[Notice]:
     """Return a notice where torques are clearly late or early, and it matters."""
-    has_signals = {"dq", "ddq", "tau"} <= set(recording.signals) and len(recording) >= 50
-    if not (has_signals and isinstance(recording, Recording)) or robot.implicit_loops:
+    is_long = has_motion(recording) and len(recording) >= 50
+    if not (is_long and isinstance(recording, Recording)) or robot.implicit_loops:
         return []
     delay, std, share = torque_delay(robot, base, recording, found)
     if not (abs(delay) > MIN_STDS * std and share > MIN_SHARE):

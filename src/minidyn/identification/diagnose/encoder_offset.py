@@ -14,18 +14,21 @@ a model.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
-from minidyn.dynamics.record import STATES
 from minidyn.identification.data import BLOCKS
 from minidyn.identification.diagnose.thresholds import SAMPLES, STDS
 from minidyn.identification.estimators.method import Solution
-from minidyn.identification.rows.base_rows import base_functions, signals_of, steady_regressor
+from minidyn.identification.rows.base_rows import (
+    Samples,
+    base_functions,
+    has_motion,
+    steady_regressor,
+)
 from minidyn.identification.rows.block_products import (
     BlockProducts,
     View,
@@ -58,16 +61,14 @@ def encoder_offset_notices(
     """Return a notice where torques show offsets of encoders of more than two degrees."""
     if base.rows is not None or base.model == "gravity" or robot.implicit_loops or robot.formulas:
         return []
-    if not {"dq", "ddq", "tau"} <= set(data.signals):
+    if not has_motion(data):
         return []
     size = SAMPLES // BLOCKS
     log = data if isinstance(data, Recording) else data.spread(BLOCKS, size).load()
     log = log.thinned(max(1, -(-len(log) // SAMPLES)))
     if len(log) * robot.n < 4 * base.rank:
         return []
-    q, dq, ddq, tau = signals_of(log, "q", "dq", "ddq", "tau")
-    motion = _Motion(robot, base, q, dq, ddq, tau, log.telemetry.get(STATES))
-    offsets, stds = _offsets(motion, solution.beta)
+    offsets, stds = _offsets(_Motion(robot, base, Samples.all_of(log)), solution.beta)
     return _notices(robot, offsets, stds)
 
 
@@ -77,32 +78,27 @@ class _Motion:
 
     robot: Robot
     base: BaseMap
-    q: Array
-    dq: Array
-    ddq: Array
-    tau: Array
-    states: Array | None
+    log: Samples
 
     def products(self, beta: Array, offsets: Array) -> BlockProducts:
         """Return the products of base parameters, small further offsets (n,) and the torque."""
-        q = self.q - offsets
-        Y = steady_regressor(self.robot, self.base, q, self.dq, self.ddq, self.states)
-        slopes = np.stack([self._slope(q, beta, place) for place in range(self.robot.n)], axis=-1)
-        rows = np.concatenate([Y, -slopes, self.tau[..., None]], axis=-1)
+        moved = replace(self.log, q=self.log.q - offsets)
+        Y = steady_regressor(self.robot, self.base, *moved.motion)
+        slopes = [self._slope(moved, beta, place) for place in range(self.robot.n)]
+        rows = np.concatenate([Y, -np.stack(slopes, axis=-1), self.log.tau[..., None]], axis=-1)
         known = self.robot.torques_measured
         return BlockProducts.of(rows[:, joint] for joint, has in enumerate(known) if has)
 
-    def _slope(self, q: Array, beta: Array, place: int) -> Array:
+    def _slope(self, log: Samples, beta: Array, place: int) -> Array:
         """Return the slope of the torque (N, n) over the position of a joint, 0 where it slides."""
         if not self.robot.joints[self.robot.independent[place]].turns:
-            return np.zeros_like(q)
-        functions, torques = base_functions(self.robot, self.base), []
-        for step in (STEP, -STEP):
-            moved = q + step * (np.arange(q.shape[1]) == place)
-            motion: tuple[Any, ...] = (moved, self.dq, self.ddq)
-            motion = motion if self.states is None else (*motion, self.states)
-            torques.append(functions.torque(motion, beta, few=True))
-        return np.asarray((torques[0] - torques[1]) / (2.0 * STEP))
+            return np.zeros_like(log.q)
+        functions, step = base_functions(self.robot, self.base), STEP * np.eye(self.robot.n)[place]
+        ahead, behind = (
+            functions.torque(replace(log, q=log.q + by).motion, beta, few=True)
+            for by in (step, -step)
+        )
+        return np.asarray((ahead - behind) / (2.0 * STEP))
 
     def view(self, joints: list[int]) -> View:
         """Return the model of base parameters and offsets of these joints."""

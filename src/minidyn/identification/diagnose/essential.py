@@ -7,30 +7,29 @@ them out makes a smaller model that predicts as well.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-from scipy.linalg import solve_triangular
 from scipy.special import fdtrc
 
 from minidyn.arrays import Array, single_thread
-from minidyn.dynamics.functions import base_regressor
-from minidyn.dynamics.record import STATES
 from minidyn.errors import MinidynError
 from minidyn.identification.estimate import Estimate, EstimateLike, as_estimate
-from minidyn.identification.estimators.block_covariance import memory_of
-from minidyn.identification.rows.base_rows import remembering
+from minidyn.identification.estimators.block_covariance import grown_noise
+from minidyn.identification.estimators.solve import pseudo_inverse
+from minidyn.identification.inputs import lifted
+from minidyn.identification.rows.base_rows import Samples, remembering, steady_regressor
 from minidyn.identification.rows.pieces import pieces_of, reduced, residuals, stacked
-from minidyn.identification.rows.triangles import Triangles
+from minidyn.identification.rows.triangles import STRETCHES, Triangles
 from minidyn.identification.select import seen
 from minidyn.notices import Notice, info
 from minidyn.recording.ready import RecordingLike, as_recording, ready
 from minidyn.recording.recording import Recording
 from minidyn.text import markdown_table
-
-FOLDS = 5  # size: stretches of time, each left out once
 
 REMOVED = info(
     "essential.removed",
@@ -164,10 +163,10 @@ def essential(
     run = ready(estimate.robot, recording, purpose="finding essential parameters", in_memory=True)
     run = remembering(estimate.robot, run)
     notices = [notice for notice in run.notices if notice not in recording.notices]
-    if len(run) * run.n < 2 * estimate.base.rank * FOLDS:
+    if len(run) * run.n < 2 * estimate.base.rank * STRETCHES:
         raise MinidynError(
-            f"{len(run)} samples are too few for {estimate.base.rank} base parameters in {FOLDS} "
-            "parts"
+            f"{len(run)} samples are too few for {estimate.base.rank} base parameters in "
+            f"{STRETCHES} parts"
         )
     with single_thread():
         return _eliminated(
@@ -180,69 +179,55 @@ class _Problem:
     """Reduced rows by stretches of time, and the noise."""
 
     parts: tuple[Triangles, ...]  # rows of each stretch
-    torque: Array  # sum of squared torques of each stretch
+    torque: float  # sum of squared torques
     scale: Array  # each joint's noise, grown by its memory (n,)
-    free: float  # number of independent samples, all joints together
+    independent: float  # number of independent samples, all joints together
 
     @classmethod
     def of(cls, estimate: Estimate, run: Recording) -> _Problem:
         def columns(piece: Recording) -> tuple[Array, Array]:
-            dq, ddq, tau = (
-                np.asarray(getattr(piece, name), dtype=float) for name in ("dq", "ddq", "tau")
-            )
-            states = piece.telemetry.get(STATES)
-            return base_regressor(
-                estimate.robot, piece.q, dq, ddq, base=estimate.base, memory=states
-            ), tau
+            log = Samples.all_of(piece)
+            return steady_regressor(estimate.robot, estimate.base, *log.motion), log.tau
 
-        edges = np.linspace(0, len(run), FOLDS + 1).astype(int)
-        parts = tuple(reduced(pieces_of(run[int(a) : int(b)], columns)) for a, b in pairwise(edges))
-        torque = np.array([float(np.sum(np.square(run.tau[a:b]))) for a, b in pairwise(edges)])  # type: ignore[index]
-        size = estimate.base.rank
-        floor = 1e-9 * np.sqrt(torque.sum() / run.q.size) + 1e-300
-        scale, memory = np.maximum(estimate.sigma, floor), np.ones(run.n)
+        edges = np.linspace(0, len(run), STRETCHES + 1).astype(int).tolist()
+        parts = tuple(reduced(pieces_of(run[a:b], columns)) for a, b in pairwise(edges))
+        torque = float(np.sum(np.square(np.asarray(run.tau))))
+        floor = 1e-9 * np.sqrt(torque / run.q.size) + 1e-300
+        made = cls(parts, torque, np.maximum(estimate.sigma, floor), 0.0)
         for _ in range(2):
-            beta, _, _ = _solved(_stack(parts, scale), list(range(size)))
-            left = residuals(pieces_of(run, columns), beta)
-            memory = np.minimum(memory_of(left, run.starts), len(run) / 30)
-            scale = np.maximum(np.sqrt(np.mean(left**2, axis=0)), floor)
-        independent = float(np.sum(len(run) / memory))
-        grown = memory * independent / max(independent - size, 0.1 * independent)
-        return cls(parts, torque, scale * np.sqrt(grown), independent)
+            values = _fitted(made.rows, range(estimate.base.rank))[0]
+            left = residuals(pieces_of(run, columns), values)
+            scale, _, independent = grown_noise(left, run.starts, estimate.base.rank, floor)
+            made = cls(parts, torque, scale, independent)
+        return made
+
+    @cached_property
+    def rows(self) -> Array:
+        """Rows [X | y] of each stretch in units of the noise (stretches, b + 1, b + 1)."""
+        return np.stack([part.together(self.scale) for part in self.parts])
 
     def errors(self, kept: Sequence[int]) -> tuple[float, float]:
         """Return relative torque errors of the fit and on stretches that were left out of it."""
-        beta = _solved(_stack(self.parts, self.scale), kept)[0]
-        fitted = sum(float(part.squares(beta).sum()) for part in self.parts)
-        held_out = 0.0
+        values, held_out = _fitted(self.rows, kept)[0], 0.0
+        fitted = sum(float(part.squares(values).sum()) for part in self.parts)
         for number, part in enumerate(self.parts):
-            others = [other for k, other in enumerate(self.parts) if k != number]
-            held_out += float(part.squares(_solved(_stack(others, self.scale), kept)[0]).sum())
-        total = float(self.torque.sum())
-        return float(np.sqrt(fitted / total)), float(np.sqrt(held_out / total))
+            without = _fitted(np.delete(self.rows, number, axis=0), kept)[0]
+            held_out += float(part.squares(without).sum())
+        return math.sqrt(fitted / self.torque), math.sqrt(held_out / self.torque)
 
 
-def _stack(parts: Sequence[Triangles], scale: Array) -> tuple[Array, Array, float]:
-    return stacked([factor / noise for part in parts for factor, noise in zip(part.factors, scale)])
-
-
-def _solved(system: tuple[Array, Array, float], kept: Sequence[int]) -> tuple[Array, Array, float]:
-    """Return (beta (b,), zero but for the kept ones, R of these, rest)."""
-    R, z, rest = system
-    size, beta = len(R), np.zeros(len(R))
-    rows = np.zeros((size + 1, len(kept) + 1))
-    rows[:size] = np.column_stack([R[:, list(kept)], z])
-    rows[size, -1] = np.sqrt(rest)
-    triangle, right, left = stacked([rows])
-    diagonal = np.abs(np.diag(triangle))
-    if np.any(diagonal <= 1e-12 * np.linalg.norm(triangle, axis=0)):
+def _fitted(rows: Array, kept: Sequence[int]) -> tuple[Array, Array, float]:
+    """Return (values (b,), zero but for the kept ones, R⁺ of these, rest) of rows [X | y]."""
+    R, z, rest = stacked(list(rows[..., [*kept, -1]]))
+    inverse, is_open = pseudo_inverse(R)
+    if is_open.any():
         raise MinidynError(
             "a stretch of this recording does not determine all base parameters; give a longer or "
             "richer motion"
         )
-    if len(kept):
-        beta[list(kept)] = solve_triangular(triangle, right)
-    return beta, triangle, left
+    values = np.zeros(rows.shape[-1] - 1)
+    values[list(kept)] = inverse @ z
+    return values, inverse, rest
 
 
 def _eliminated(
@@ -250,22 +235,21 @@ def _eliminated(
 ) -> Essential:
     size, names = estimate.base.rank, estimate.names
     kept = list(range(size))
-    system = _stack(problem.parts, problem.scale)
-    beta, R, full_rest = _solved(system, kept)
+    beta, inverse, full_rest = _fitted(problem.rows, kept)
     fit_error, validation_error = problem.errors(kept)
     steps: list[Elimination] = []
     stopped = "nothing is left"
     while kept:
-        inverse = np.asarray(solve_triangular(R, np.eye(len(kept))), dtype=float)
         ratio = beta[kept] ** 2 / np.sum(inverse**2, axis=1)
         least = int(np.argmin(ratio))
         name, value = names[kept[least]], float(beta[kept[least]])
-        free = max(1.0, problem.free - len(kept))
+        free = max(1.0, problem.independent - len(kept))
         chance = float(fdtrc(1, free, ratio[least]))
         fewer = [k for k in kept if k != kept[least]]
-        new_beta, new_R, new_rest = _solved(system, fewer)
-        together = (new_rest - full_rest) / (len(steps) + 1)
-        chance_all = float(fdtrc(len(steps) + 1, max(1.0, problem.free - size), max(together, 0.0)))
+        new_beta, new_inverse, new_rest = _fitted(problem.rows, fewer)
+        together, count = (new_rest - full_rest) / (len(steps) + 1), len(steps) + 1
+        free = max(1.0, problem.independent - size)
+        chance_all = float(fdtrc(count, free, max(together, 0.0)))
         if min(chance, chance_all) < level:
             stopped = f"{name} differs from zero (p = {min(chance, chance_all):.2g})"
             break
@@ -275,17 +259,10 @@ def _eliminated(
             stopped = f"without {name} the validation error would grow by {100 * growth:.2g} %"
             break
         steps.append(Elimination(name, value, chance, chance_all, len(fewer), *errors))
-        kept, beta, R = fewer, new_beta, new_R
+        kept, beta, inverse = fewer, new_beta, new_inverse
     covariance = np.zeros((size, size))
-    inverse = (
-        np.asarray(solve_triangular(R, np.eye(len(kept))), dtype=float)
-        if kept
-        else np.zeros((0, 0))
-    )
     covariance[np.ix_(kept, kept)] = inverse @ inverse.T
     base, robot = estimate.base, estimate.robot
-    regrouped = robot.parameters[list(robot.layout.indices(base.regrouped))]
-    lifted = np.asarray(base.lift(beta, np.nan_to_num(regrouped)), dtype=float)
     text = (
         f"{len(steps)} of {size} base parameters were removed as not essential; the model was not "
         "made consistent"
@@ -293,7 +270,7 @@ def _eliminated(
     notice = REMOVED(text, names=[step.name for step in steps], parameters=size)
     reduced_estimate = replace(
         estimate,
-        robot=robot.with_parameters(lifted),
+        robot=robot.with_parameters(lifted(base, beta, robot)),
         beta=beta,
         covariance=covariance,
         consistent=False,

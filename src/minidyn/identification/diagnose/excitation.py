@@ -7,15 +7,18 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, rms
 from minidyn.base.base_map import BaseMap
-from minidyn.dynamics.record import STATES
 from minidyn.identification.diagnose.advice import advise, torque_rows, workspace_states
-from minidyn.identification.diagnose.log_facts import FAIR
-from minidyn.identification.diagnose.thresholds import LARGE
+from minidyn.identification.diagnose.thresholds import FAIR, LARGE
 from minidyn.identification.estimators.method import Solution
 from minidyn.identification.estimators.solve import condition_of
-from minidyn.identification.rows.base_rows import shown_parameters, signals_of, steady_regressor
+from minidyn.identification.rows.base_rows import (
+    Samples,
+    has_motion,
+    shown_parameters,
+    steady_regressor,
+)
 from minidyn.identification.verdict import Limits
 from minidyn.model.drives import BY_SYMBOL
 from minidyn.model.robot import Robot
@@ -27,9 +30,6 @@ MAX_UNKNOWN_TORQUE = 0.03
 """Standard deviation of the torque over the workspace, over its size, up to which it is known."""
 MAX_CONDITION = 1e5
 """Beyond it some parameter is not shown at all, alone or with others."""
-MIN_SPREAD = 10.0
-"""Of the predicted torque by the weakest combination, over its noise: less needs no other motion.
-"""
 
 POOR = warning(
     "identify.poor_excitation",
@@ -110,13 +110,12 @@ def _effects(robot: Robot, base: BaseMap, data: AnyRecording) -> Array:
     """Return the torque of each parameter of value one (b,), over the joint's torque where that is
     most (rms); infinite where the data hold no accelerations.
     """
-    if not {"dq", "ddq", "tau"} <= set(data.signals):
+    if not has_motion(data):
         return np.full(base.rank, np.inf)
-    tile = next(iter(data.tiles(SAMPLES)))
-    q, dq, ddq, tau = signals_of(tile, "q", "dq", "ddq", "tau")
-    Y = steady_regressor(robot, base, q, dq, ddq, tile.telemetry.get(STATES))
-    torque = np.sqrt(np.mean(tau**2, axis=0))
-    return np.asarray(np.fmax.reduce(np.sqrt(np.mean(Y**2, axis=0)) / torque[:, None]))
+    some = Samples.all_of(next(iter(data.tiles(SAMPLES))))
+    Y = steady_regressor(robot, base, *some.motion)
+    torque = rms(some.tau)
+    return np.asarray(np.fmax.reduce(rms(Y) / torque[:, None]))
 
 
 def _is_known_everywhere(robot: Robot, base: BaseMap, found: Solution) -> bool:
@@ -178,7 +177,7 @@ def _poor(robot: Robot, base: BaseMap, found: Solution) -> Notice:
 def _motion(robot: Robot, base: BaseMap, found: Solution) -> list[Notice]:
     """Return the motion that would help most."""
     advice = advise(robot, base, found.R, found.sigma)
-    if advice is None or not advice.before > MIN_SPREAD:
+    if advice is None or not LARGE * advice.before > 1.0:  # noise is no small part of it
         return []
     now = f"by {advice.before:.2g} times its noise" if advice.before < 1e4 else "without bound"
     text = (

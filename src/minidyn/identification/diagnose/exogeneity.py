@@ -21,6 +21,7 @@ from minidyn.identification.estimators.block_covariance import block_sums
 from minidyn.identification.estimators.solve import pseudo_inverse
 from minidyn.identification.rows.pieces import Pieces
 from minidyn.identification.rows.triangles import triangle_of
+from minidyn.identification.sizes import ROUNDING
 from minidyn.notices import Notice, info, warning
 
 BIASED = warning(
@@ -34,9 +35,8 @@ UNBIASED = info(
 
 DRAWS = 5000  # size: draws of signs
 AT_ONCE = 100  # size: draws in memory
+# size: blocks for each parameter; with more, what leaks through the fit is not worth computing
 MANY_BLOCKS = 20
-"""For each parameter: with more, what leaks through the fit is nothing beside them."""
-ROUNDING = 1e-9  # rounding: of a joint's torque, for a difference of regressors
 
 
 @dataclass(frozen=True)

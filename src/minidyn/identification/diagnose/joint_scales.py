@@ -12,16 +12,16 @@ that all joints have in common cannot be seen from torques alone.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
-from minidyn.dynamics.record import STATES
 from minidyn.identification.diagnose.thresholds import LARGE, SAMPLES
 from minidyn.identification.estimators.method import Solution
-from minidyn.identification.rows.base_rows import signals_of, steady_regressor
+from minidyn.identification.rows.base_rows import Samples, has_motion, steady_regressor
+from minidyn.identification.rows.block_products import solved
+from minidyn.identification.sizes import MAX_FITS
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, error
 from minidyn.recording.lazy import AnyRecording
@@ -37,38 +37,6 @@ JOINT_SCALE = error(
 MIN_LOG_GAIN = 0.5
 """Of the residuals' variances, sum over joints. On measured logs it is at most 0.26, with the gain
 of one joint 30 % off at least 1.8 in simulation."""
-ROUNDS = 6  # size: in which weights settle
-RANK = 1e-12  # rounding: of normal equations
-
-
-@dataclass(frozen=True)
-class _Sums:
-    """Products over samples: of the regressor's rows and torques, joint by joint."""
-
-    squares: Array  # Y_kᵀ Y_k (n, b, b)
-    pulls: Array  # Y_kᵀ tau_k (n, b)
-    torques: Array  # tau_kᵀ tau_k (n,)
-    samples: int
-
-    def variances(self, beta: Array, joint: int = -1, c: float = 1.0) -> Array:
-        """Return the variance of each joint's residual (n,), that of `joint` with its scale c."""
-        fitted = np.einsum("b,kbc,c->k", beta, self.squares, beta)
-        scale = np.where(np.arange(len(self.torques)) == joint, c, 1.0)
-        sums = scale**2 * self.torques - 2 * scale * (self.pulls @ beta) + fitted
-        return np.asarray(np.maximum(sums / scale**2, 1e-12 * self.torques) / self.samples)
-
-    def solve(self, weights: Array, joint: int = -1) -> tuple[Array, float]:
-        """Return base parameters and the scale c of a joint's torque, or 1 for none."""
-        G = np.einsum("k,kbc->bc", weights, self.squares)
-        h = weights @ self.pulls
-        if joint >= 0:
-            w = weights[joint]
-            side = -w * self.pulls[joint]
-            G = np.block([[G, side[:, None]], [side, np.array([[w * self.torques[joint]]])]])
-            h = np.append(h - w * self.pulls[joint], 0.0)
-        size = np.sqrt(np.maximum(np.diag(G), 1e-300))
-        x = np.linalg.lstsq(G / np.outer(size, size), h / size, rcond=RANK)[0] / size
-        return (x[:-1], float(x[-1])) if joint >= 0 else (x, 1.0)
 
 
 def joint_scale_notices(
@@ -77,13 +45,17 @@ def joint_scale_notices(
     """Return a notice where one joint's torques contradict those of the others."""
     if base.rows is not None or base.model == "gravity" or robot.n < 2:
         return []
-    if not {"dq", "ddq", "tau"} <= set(data.signals):
+    if not has_motion(data):
         return []
-    sums = _sums(robot, base, data)
-    if sums.samples * robot.n < 4 * base.rank or not np.all(sums.torques > 0):
+    tile = next(iter(data.tiles()))
+    some = Samples.all_of(tile)[:: max(1, len(tile) // SAMPLES)]
+    Y = steady_regressor(robot, base, *some.motion)
+    rows = np.concatenate([Y, some.tau[..., None]], axis=-1)
+    products = np.einsum("nkb,nkc->kbc", rows, rows, optimize=True) / len(some)
+    if len(some) * robot.n < 4 * base.rank or not np.all(products[:, -1, -1] > 0):
         return []
-    plain, _ = _settled(sums, found.sigma, -1)
-    tried = [_settled(sums, found.sigma, joint) for joint in range(robot.n)]
+    plain, _ = _settled(products, found.sigma, -1)
+    tried = [_settled(products, found.sigma, joint) for joint in range(robot.n)]
     gains = np.array([float(np.sum(np.log(plain / variances))) for variances, _ in tried])
     factors = np.array([1.0 / c if c > 0 else math.nan for _, c in tried])
     is_off = np.abs(np.log(factors)) > LARGE  # nearer to one it may be friction the model lacks
@@ -99,24 +71,25 @@ def joint_scale_notices(
     return [JOINT_SCALE(text, **data_, joints=[names[k] for k in alike])]
 
 
-def _sums(robot: Robot, base: BaseMap, data: AnyRecording) -> _Sums:
-    tile = next(iter(data.tiles()))
-    rows = slice(None, None, max(1, len(tile) // SAMPLES))
-    q, dq, ddq, tau = (signal[rows] for signal in signals_of(tile, "q", "dq", "ddq", "tau"))
-    states = tile.telemetry.get(STATES)
-    Y = steady_regressor(robot, base, q, dq, ddq, None if states is None else states[rows])
-    squares = np.einsum("nkb,nkc->kbc", Y, Y, optimize=True)
-    pulls = np.einsum("nkb,nk->kb", Y, tau)
-    return _Sums(squares, pulls, np.sum(tau**2, axis=0), len(tau))
+def _settled(products: Array, noise_std: Array, joint: int) -> tuple[Array, float]:
+    """Return the variances of residuals (n,), weights in agreement, and the scale c of a joint.
 
-
-def _settled(sums: _Sums, sigma: Array, joint: int) -> tuple[Array, float]:
-    """Return the variances of residuals and the scale c, with weights that fit the residuals."""
-    weights, c = 1.0 / np.maximum(sigma, 1e-300) ** 2, 1.0
-    variances = 1.0 / weights
-    for _ in range(ROUNDS):
-        beta, c = sums.solve(1.0 / np.maximum(variances, 1e-300), joint)
+    Mean products of columns and torque are those of each joint (n, b + 1, b + 1). Joint -1: none
+    has a scale, c is one. Residuals of the joint are those of its torque, not of c times it.
+    """
+    variances, c = np.maximum(noise_std, 1e-300) ** 2, 1.0
+    torque = products.shape[-1] - 1
+    for _ in range(MAX_FITS):
+        whole = np.zeros((torque + 2, torque + 2))  # the joint's torque is a column, not the right
+        for place, (own, variance) in enumerate(zip(products, variances)):
+            at = [*range(torque), torque if place == joint else torque + 1]
+            whole[np.ix_(at, at)] += own / variance
+        *beta, minus_c = solved(whole)[0]
+        c = 1.0 if joint < 0 else float(-minus_c)
         if not c > 0:
             break
-        variances = sums.variances(beta, joint, c)
+        factors = np.tile([*beta, -1.0], (len(products), 1))
+        factors[joint, :-1] /= c
+        squares = np.einsum("kb,kbc,kc->k", factors, products, factors)
+        variances = np.maximum(squares, 1e-12 * products[:, -1, -1])
     return variances, c

@@ -16,7 +16,7 @@ from itertools import chain
 import numpy as np
 
 from minidyn.arrays import Array
-from minidyn.identification.diagnose.thresholds import FACTOR, FAR, LARGE, MOST
+from minidyn.identification.diagnose.thresholds import FACTOR, FAIR, FAR, LARGE, MOST
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, warning
 from minidyn.recording.lazy import AnyRecording
@@ -49,8 +49,6 @@ UNEVEN_RUNS = warning(
     "Check the unit of time of each file. They can be fitted together where the rates are right.",
 )
 
-FAIR = 0.3
-"""Relative standard deviation up to which a parameter is shown fairly, and well up to `LARGE`."""
 HEADINGS = (
     "joint", "position", "limits", "speed", "torque", "scale", "noise", "reversals", "standstill", "saturated",  # noqa: E501
 )  # fmt: skip

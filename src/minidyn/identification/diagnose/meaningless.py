@@ -20,6 +20,7 @@ from minidyn.model.joint import Joint
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, error
 from minidyn.recording.lazy import AnyRecording
+from minidyn.recording.prepare.segments import SHORTEST
 from minidyn.recording.ready import in_robot_order
 
 BEYOND = error(
@@ -41,8 +42,6 @@ NO_MOTION = error(
     "Name the right columns of positions, or record a motion.",
 )
 
-MIN_SAMPLES = 20
-"""With a prior: fewer say nothing of friction and noise."""
 MIN_SPEED = 1e-3
 """Over L / T, about 5 mrad/s for an arm: slower than this is standstill."""
 UNLIMITED_REACH = 4 * math.pi
@@ -155,7 +154,7 @@ def has_enough(robot: Robot, base: BaseMap, data: AnyRecording, known: bool) -> 
     Refuse data that show nothing.
     """
     filled = known and _is_moving(robot, data)
-    if len(data) * robot.n < 2 * base.rank and not (filled and len(data) >= MIN_SAMPLES):
+    if len(data) * robot.n < 2 * base.rank and not (filled and len(data) >= SHORTEST):
         raise MinidynError(
             f"{len(data)} samples of {robot.n} joints are too few for {base.rank} base "
             f"parameters; record at least {2 * base.rank // robot.n + 1}, better a hundred times "

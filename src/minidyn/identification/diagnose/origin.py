@@ -21,10 +21,10 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.identification.export import Identified
+from minidyn.identification.sizes import ROUNDING
 from minidyn.model.parameters import from_pseudo_inertia, to_body, to_pseudo_inertia
 
 STEP = 1e-6  # rounding: step of a derivative, relative
-MIN_EIGENVALUE = 1e-9  # rounding: of a body, relative: sheets, and what cannot exist
 MAX_STD = 1e6  # rounding: of a base parameter over its size: beyond it is not determined
 
 
@@ -47,15 +47,13 @@ def link_origins(estimate: Identified) -> tuple[LinkOrigin, ...]:
     them.
     """
     robot, described = estimate.robot, estimate.base.robot
-    spread = _prior_spread(estimate)
-    left = None if spread is None else _left(estimate, spread)
-    found = []
+    spreads, found = _spreads(estimate), []
     for name, part in zip(robot.link_names, robot.layout.links):
         shares = [float("nan")] * 3
-        if spread is not None and left is not None:
-            phi = robot.parameters[part]
-            slopes = (_derivative(quantity, phi) for quantity in _QUANTITIES)
-            shares = [_share(slope, spread[part, part], left[part, part]) for slope in slopes]
+        if spreads is not None:
+            own = [whole[part, part] for whole in spreads]
+            slopes = (_derivative(quantity, robot.parameters[part]) for quantity in _QUANTITIES)
+            shares = [_share(slope, *own) for slope in slopes]
         values = (_values(described.parameters[part]), _values(robot.parameters[part]))
         found.append(LinkOrigin(name, *values, (shares[0], shares[1], shares[2])))
     return tuple(found)
@@ -66,11 +64,17 @@ def data_shares(estimate: Identified) -> Array:
 
     NaN: not known.
     """
+    spreads = _spreads(estimate)
+    if spreads is None:
+        return np.full(len(estimate.beta), np.nan)
+    return np.array([_share(row[None], *spreads) for row in estimate.base.matrix])
+
+
+def _spreads(estimate: Identified) -> tuple[Array, Array] | None:
+    """Return S and V (p, p) each; None where a parameter is unknown."""
     spread = _prior_spread(estimate)
     left = None if spread is None else _left(estimate, spread)
-    if spread is None or left is None:
-        return np.full(len(estimate.beta), np.nan)
-    return np.array([_share(row[None], spread, left) for row in estimate.base.matrix])
+    return None if spread is None or left is None else (spread, left)
 
 
 def principal_inertias(phi: Array) -> Array:
@@ -92,8 +96,9 @@ def _values(phi: Array) -> tuple[float, Array, Array]:
 _QUANTITIES: tuple[Callable[[Array], Array], ...] = (
     lambda phi: phi[9:],
     lambda phi: to_body(phi)[1],
-    lambda phi: to_body(phi)[2][np.triu_indices(3)],  # smooth where principal ones are equal
+    lambda phi: to_body(phi)[2][np.triu_indices(3)],
 )
+"""Formula: of mass, centre and inertia, which is smooth where principal inertias are equal."""
 
 
 def _prior_spread(estimate: Identified) -> Array | None:
@@ -108,7 +113,7 @@ def _prior_spread(estimate: Identified) -> Array | None:
         if not np.isfinite(pseudo).all():
             return None
         values, vectors = np.linalg.eigh(pseudo)
-        root = vectors * np.sqrt(np.maximum(values, MIN_EIGENVALUE * max(float(values[-1]), 1e-12)))
+        root = vectors * np.sqrt(np.maximum(values, ROUNDING * max(float(values[-1]), 1e-12)))
         # δP = L E Lᵀ with E the unit symmetric matrices: of length one in the metric
         directions = []
         for i, j in zip(*np.triu_indices(4)):

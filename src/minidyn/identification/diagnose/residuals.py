@@ -40,46 +40,38 @@ class Residuals:
 
     def add(self, residual: Array, torque: Array) -> None:
         """Add samples (N, n) that follow the last ones."""
-        self.samples += len(residual)
-        self.squares += np.sum(residual**2, axis=0)
-        self.torque_squares += np.sum(torque**2, axis=0)
-        self.largest = np.maximum(self.largest, np.abs(torque).max(axis=0, initial=0.0))
-        self.sums += np.sum(residual, axis=0)
-        if self._whole and len(self._head) < LAGS:
-            self._head = np.concatenate([self._head, residual[: LAGS - len(self._head)]])
-        joined = np.concatenate([self._tail, residual])
-        for lag in range(1, LAGS + 1):
-            first = max(0, len(self._tail) - lag)  # pairs whose later sample is new
-            if len(joined) - lag > first:
-                early, late = joined[first:-lag], joined[first + lag :]
-                self._products[lag - 1] += np.sum(early * late, axis=0)
-                self._ends[lag - 1] += np.sum(early, axis=0) + np.sum(late, axis=0)
-                self._pairs[lag - 1] += len(joined) - lag - first
-        self._tail = joined[-LAGS:]
+        part = Residuals(residual.shape[1])
+        part.samples = len(residual)
+        part.squares, part.torque_squares = np.sum(residual**2, axis=0), np.sum(torque**2, axis=0)
+        part.largest = np.abs(torque).max(axis=0, initial=0.0)
+        part.sums = np.sum(residual, axis=0)
+        for lag in range(1, min(LAGS, len(residual) - 1) + 1):
+            part._pair(lag, residual[:-lag], residual[lag:])
+        part._head, part._tail = residual[:LAGS], residual[-LAGS:]
+        self.join(part)
+
+    def _pair(self, lag: int, early: Array, late: Array) -> None:
+        """Add pairs of samples (N, n) that are so many samples apart."""
+        self._products[lag - 1] += np.sum(early * late, axis=0)
+        self._ends[lag - 1] += np.sum(early, axis=0) + np.sum(late, axis=0)
+        self._pairs[lag - 1] += len(early)
 
     def join(self, later: Residuals) -> None:
         """Add samples that follow the last ones and were collected elsewhere."""
-        for name in (
-            "samples",
-            "squares",
-            "torque_squares",
-            "sums",
-            "_products",
-            "_ends",
-            "_pairs",
-        ):
+        names = ("samples", "squares", "torque_squares", "sums", "_products", "_ends", "_pairs")
+        for name in names:
             setattr(self, name, getattr(self, name) + getattr(later, name))
         self.largest = np.maximum(self.largest, later.largest)
-        joined = np.concatenate([self._tail, later._head])
+        joined, count = np.concatenate([self._tail, later._head]), len(self._tail)
         for lag in range(1, LAGS + 1):  # pairs of a sample here and one there
-            first, count = max(0, len(self._tail) - lag), len(self._tail)
+            first = max(0, count - lag)
             early = joined[first : max(first, min(count, len(joined) - lag))]
-            late = joined[first + lag : first + lag + len(early)]
-            self._products[lag - 1] += np.sum(early * late, axis=0)
-            self._ends[lag - 1] += np.sum(early, axis=0) + np.sum(late, axis=0)
-            self._pairs[lag - 1] += len(early)
+            self._pair(lag, early, joined[first + lag : first + lag + len(early)])
+        if self._whole and len(self._head) < LAGS:
+            self._head = np.concatenate([self._head, later._head])[:LAGS]
         short = later._whole and later.samples < LAGS
         self._tail = joined[-LAGS:] if short else later._tail
+        self._whole = self._whole and later._whole
 
     @property
     def rmse(self) -> Array:

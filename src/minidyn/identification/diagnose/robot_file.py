@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, rms
 from minidyn.base.numeric.samples import units_of
 from minidyn.dynamics.functions import gravity_of_links, inertias_of_links, torques_of_links
 from minidyn.identification.diagnose.causes import Cause, likely_causes
-from minidyn.identification.diagnose.thresholds import FAR, LARGE, MOST
+from minidyn.identification.diagnose.thresholds import FAR, HALF, LARGE, MOST
 from minidyn.identification.diagnose.torque_scales import (
     MASS,
     ComparedLog,
@@ -79,8 +79,6 @@ NOTHING = info(
     "ratio scale all of them.",
 )
 
-MAX_WITHIN = 0.5
-"""Of a scale: one that may be further off is not checked, but for the best of all."""
 COMPUTED_ERROR = 1e-3
 """Of the torque: the file leaves no more of torques that were computed from it."""
 MAX_DENSITY = 3000.0
@@ -171,7 +169,8 @@ def _checked(scales: list[TorqueScale]) -> list[Notice]:
     if not known:
         return []
     best = min(scale.within for scale in known)
-    checked = [scale for scale in known if scale.within <= max(MAX_WITHIN, best)]
+    # what may be further off is not checked, but for the best of all
+    checked = [scale for scale in known if scale.within <= max(HALF, best)]
     within = math.ceil(20 * max(scale.within for scale in checked)) / 20
     names = [scale.joint for scale in checked]
     text = (
@@ -284,7 +283,7 @@ def _masses_act(robot: Robot, q: Array) -> bool:
 def _moments(robot: Robot, q: Array, known: Array, parameters: Array) -> float:
     """Return gravity moments over those of the prior, of the joints that carry weight."""
     prior, model = (gravity_of_links(robot, q, values) for values in (known, parameters))
-    sizes = np.sqrt(np.mean(prior**2, axis=0))
+    sizes = rms(prior)
     if not sizes.any():
         return 1.0
     prior, model = (torques[:, sizes > LARGE * sizes.max()] for torques in (prior, model))

@@ -7,6 +7,12 @@ LARGE = 0.1
 """Share from which a part counts: a joint's torque beside the largest one, a cause beside the whole
 difference, a standard deviation beside its value, a scale beside one, an angle in rad."""
 
+FAIR = 0.3
+"""Relative standard deviation up to which a value is known fairly, and well up to `LARGE`."""
+
+HALF = 0.5
+"""Share that is the larger part: the rest is less."""
+
 MOST = 0.75
 """Share that is nearly all: what else is there does not decide."""
 
@@ -18,7 +24,7 @@ FAR = 3.0
 """Ratio beyond which something is of another unit, or of another robot."""
 
 STDS = 3.0
-"""Standard deviations, by blocks of time, beyond which an angle is not the expected one."""
+"""Standard deviations beyond which one value among many is not the expected one."""
 
 LEVEL = 0.05
 """Probability below which chance is not the reason."""

@@ -30,8 +30,9 @@ from minidyn.identification.consistency.prior import knows_a_body
 from minidyn.identification.diagnose.thresholds import FACTOR, LARGE, MOST, SAMPLES
 from minidyn.identification.estimators.block_covariance import block_length, block_sums
 from minidyn.identification.estimators.torque_scatter import noise_torque
-from minidyn.identification.rows.base_rows import signals_of
+from minidyn.identification.rows.base_rows import has_motion, signals_of
 from minidyn.identification.score import MIN_STANDARD_ERRORS
+from minidyn.identification.sizes import ROUNDING
 from minidyn.model.drives import PLAIN
 from minidyn.model.robot import Robot
 from minidyn.recording.lazy import AnyRecording
@@ -39,11 +40,7 @@ from minidyn.recording.recording import Recording
 
 TOOL_MASS = 0.02
 """Over the robot's: a tool on the last link that the file does not know."""
-MAX_NOISE_POWER = 0.2
-"""Of the squares of the file's torque: where noise of accelerations makes more, the scale would
-seem too small."""
 PIECE = 256  # size: consecutive samples taken of a recording on disk
-ROUNDING = 1e-9  # rounding: of a joint's torque and of singular values
 MASS = 9  # formula: place of the mass among the ten parameters of a link
 FIRST_MOMENT = 6  # formula: place of the first of the three moments
 
@@ -62,7 +59,7 @@ def compared(robot: Robot, recording: AnyRecording, known: Array | None) -> Comp
     """Return what of a recording is compared with known parameters; None where it cannot be."""
     if known is None or not knows_a_body(robot, known) or robot.implicit_loops or robot.formulas:
         return None
-    if not {"dq", "ddq", "tau"} <= set(recording.signals):
+    if not has_motion(recording):
         return None
     model, log = robot.with_drives(True, PLAIN), sampled(recording)
     if len(log) <= len(model.layout):
@@ -179,7 +176,8 @@ def torque_scales(robot: Robot, recording: AnyRecording, known: Array | None) ->
             continue
         file = without(spans[joint], Y[:, joint, acting] @ bodies[acting])
         tau, power = log.tau[:, joint], float(file @ file)
-        least = len(tau) * float(noise[joint]) ** 2 / MAX_NOISE_POWER
+        # where noise of accelerations makes more, the scale would seem too small
+        least = len(tau) * float(noise[joint]) ** 2 / LARGE
         if power <= max(ROUNDING**2 * float(tau @ tau), least):
             found.append(TorqueScale(name))
             continue

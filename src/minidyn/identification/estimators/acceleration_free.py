@@ -39,7 +39,7 @@ from minidyn.identification.estimators.states import PIECE, cutoff_of
 from minidyn.identification.rows.base_rows import signals_of, steady_regressor
 from minidyn.identification.rows.pieces import Piece
 from minidyn.identification.rows.triangles import STRETCHES
-from minidyn.model.robot import Robot
+from minidyn.model.robot import Robot, require_fixed_base
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.recording import Recording
 
@@ -181,6 +181,7 @@ def filtered_regressor(
     Implements: LuMeng1993 eq. (47)-(48), remark 2, with the initial values of ERRATA F; Gautier1991
     eq. (9)-(12) for energy.
     """
+    require_fixed_base(robot, "filtered_regressor")
     if form not in FORMS:
         raise UnknownName("form of the filtered regressor", form, FORMS)
     if not (isinstance(cutoff, int | float | np.floating) and 0 < cutoff < math.inf):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, rms
 from minidyn.errors import MinidynError
 
 _BLOCKS = 30  # at least, or the spread of their sums says little
@@ -42,6 +42,21 @@ def memory_of(residual: Array, starts: Sequence[int] = (0,)) -> Array:
     for kind in np.flatnonzero(power > 0):
         memory[kind] = max(1.0, 1.0 + 2.0 * float(np.sum(correlation[kind, 1 : below[kind] + 1])))
     return memory
+
+
+def grown_noise(
+    residual: Array, starts: Sequence[int], spent: float, floor: Array | float
+) -> tuple[Array, Array, float]:
+    """Return (noise, memory, independent samples of all kinds together) of residuals (N, kinds).
+
+    Noise of each kind (kinds,), at least a floor, is grown by its memory (kinds,) and by the share
+    of independent samples that was spent on unknowns: so rows count as independent.
+    """
+    memory = np.minimum(memory_of(residual, starts), len(residual) / _BLOCKS)
+    independent = float(np.sum(len(residual) / memory))
+    grown = memory * independent / max(independent - spent, 0.1 * independent)
+    noise = np.maximum(rms(residual), floor)
+    return noise * np.sqrt(grown), memory, independent
 
 
 def block_length(residual: Array, t: Array, rows: int) -> tuple[int, float]:

@@ -9,7 +9,7 @@ of tau = Y beta are the same again, and noise above the motion is gone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -21,7 +21,6 @@ import numpy as np
 
 from minidyn.arrays import Array, left_open
 from minidyn.base.base_map import BaseMap
-from minidyn.dynamics.record import STATES
 from minidyn.errors import Unsupported
 from minidyn.identification.estimators import solve
 from minidyn.identification.estimators.block_covariance import (
@@ -40,7 +39,6 @@ from minidyn.identification.rows.base_rows import (
     Samples,
     base_functions,
     samples_of,
-    signals_of,
     steady_regressor,
 )
 from minidyn.identification.rows.pieces import TILE, Columns, Piece
@@ -52,6 +50,9 @@ from minidyn.recording.recording import Recording
 
 # formula: deviations beyond which a residual counts linearly, 95 % efficient for normal noise
 _HUBER = 1.345
+_MAX_PASSES = 20  # size: over the recording, for robust weights
+_MAX_AHEAD = 2.0  # formula: r / (1 - r) for steps that shrink by r = 2/3
+_SETTLED = 0.05  # rounding: of a standard deviation of white noise; that of a log is larger
 # size: samples, about, that are read for scores: whole blocks, so that sums are always the same
 _TILE = 8192
 _MOST_BLOCKS = 50_000  # size: more say nothing more: those of a long recording are longer
@@ -142,13 +143,36 @@ def fit(
             np.abs(found.R @ (found.beta - before.beta)).max(initial=0.0) < 1e-3
         ):  # of a standard deviation
             break
-    for _ in range(20 if method == "irls" else 0):
-        weight = Huber(found.without_triangles())
+    return robust(found, reduced, weighted) if method == "irls" else found
+
+
+def robust(
+    found: Fit, reduced: Callable[..., Triangles], weighted: Callable[[Triangles, Array], Fit]
+) -> Fit:
+    """Weigh rows anew until the parameters settle.
+
+    Steps shrink by about half each; two in a row say where they lead (Anderson's mixing).
+
+    Args:
+        found: The fit without robust weights.
+        reduced: Returns the triangles of rows with weights.
+        weighted: Returns the fit to triangles, rows divided by a scale.
+    """
+    start, earlier = found.beta, found.beta  # weights are those of residuals of `start`
+    for step in range(_MAX_PASSES):
+        weight = Huber(replace(found, beta=start).without_triangles())
         triangles = reduced(weight=weight)
-        sigma = np.minimum(found.sigma, replace(found, triangles=triangles).noise)
-        before, found = found, replace(weighted(triangles, sigma), weight=weight)
-        if np.abs(found.R @ (found.beta - before.beta)).max(initial=0.0) < 1e-2:
+        noise_std = np.minimum(found.sigma, replace(found, triangles=triangles).noise)
+        before, found = found, replace(weighted(triangles, noise_std), weight=weight)
+        change = found.beta - start
+        if np.abs(found.R @ change).max(initial=0.0) < _SETTLED:
             break
+        ahead = 0.0
+        if step:
+            bend = found.R @ (change - earlier)
+            ahead = -float(bend @ (found.R @ change)) / max(float(bend @ bend), 1e-300)
+        start = found.beta + np.clip(ahead, 0.0, _MAX_AHEAD) * (found.beta - before.beta)
+        earlier = change
     return found
 
 
@@ -314,8 +338,8 @@ def parallel(robot: Robot, base: BaseMap, recording: AnyRecording, options: Opti
     cutoff = cutoff_of(whole, _TIMES_BAND, 0.2)
 
     def columns(run: Recording) -> tuple[Array, Array]:
-        q, dq, ddq, tau = signals_of(run, "q", "dq", "ddq", "tau")
-        return steady_regressor(robot, base, q, dq, ddq, run.telemetry.get(STATES)), tau
+        log = Samples.all_of(run)
+        return steady_regressor(robot, base, *log.motion), log.tau
 
     found = fit_system(base, partial(filtered_pieces, whole, columns, cutoff), options.allow_open)
     record = {"parallel_cutoff": cutoff, "rows": found.rows * robot.n}

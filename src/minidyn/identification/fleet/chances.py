@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from scipy.special import fdtrc
 
 from minidyn.arrays import Array
+from minidyn.identification.friction.shared import alike
 
 ALIKE_SHARE, MAX_ALIKE = 0.25, 2.0
 """Robots that the scatter of the same kind at other joints counts for: a share, and at most."""
@@ -96,13 +97,12 @@ def _joined(scatter: Array, kinds: Sequence[str], free: Array) -> tuple[Array, A
     are alike.
     """
     made, degrees = np.empty_like(scatter), np.empty_like(scatter)
-    for kind in dict.fromkeys(kinds):
-        alike = [k for k, other in enumerate(kinds) if other == kind]
-        f = free[alike]
+    for same in alike(kinds).values():
+        f = free[same]
         more = np.minimum(ALIKE_SHARE * f, MAX_ALIKE)
-        made[alike] = (f * scatter[alike] + more * scatter[alike].mean(axis=0)) / (f + more)
-        mine, rest = ((f * one + more / len(alike)) / (f + more) for one in (1.0, 0.0))
-        degrees[alike] = f / (mine**2 + (len(alike) - 1) * rest**2)  # Satterthwaite's
+        made[same] = (f * scatter[same] + more * scatter[same].mean(axis=0)) / (f + more)
+        mine, rest = ((f * one + more / len(same)) / (f + more) for one in (1.0, 0.0))
+        degrees[same] = f / (mine**2 + (len(same) - 1) * rest**2)  # Satterthwaite's
     return made, degrees
 
 
@@ -135,10 +135,9 @@ class Together:
             )
         scatter, degrees = _joined(scatter, kinds, np.full_like(x, free))
         # of one kind degrees of freedom are the same: the largest is the least likely
-        first = {kind: [k for k, other in enumerate(kinds) if other == kind] for kind in kinds}
         each = [
-            fdtrc(1, degrees[alike[0]], (x[alike] ** 2 / scatter[alike]).max(axis=0))
-            for alike in first.values()
+            fdtrc(1, degrees[same[0]], (x[same] ** 2 / scatter[same]).max(axis=0))
+            for same in alike(kinds).values()
         ]
         self.least = np.sort(np.min(each, axis=0))  # of each draw, in order
         self.rare, self.limit = RARE_DRAWS / DRAWS, float(self.least[RARE_DRAWS - 1])

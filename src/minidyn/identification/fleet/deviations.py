@@ -21,27 +21,21 @@ from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
-from minidyn.errors import MinidynError
+from minidyn.identification.diagnose.thresholds import FAIR, STDS
+from minidyn.identification.estimators.solve import ROUNDING
 from minidyn.identification.fleet.chances import Together, others
 from minidyn.identification.fleet.members import Member, friction_levels, friction_of
-from minidyn.identification.friction.shared import PASSES, Joined, Split, pooled_spread, spread_of
-from minidyn.identification.payload.columns import LOAD_SIZE
+from minidyn.identification.friction.shared import Joined, Split, pooled_spread, spread_of
+from minidyn.identification.payload.columns import LOAD_SIZE, carrier_of, of_frame
 from minidyn.identification.problem import BlockProblem, Rows
+from minidyn.identification.sizes import MAX_FITS
 from minidyn.model.drives import FRICTION
 from minidyn.model.geometry import matrix_of
 from minidyn.model.joint import torque_unit
-from minidyn.model.parameters import transform
 
-FIRST_GAIN_SPREAD = 0.02
-"""Of drive gains, to begin with."""
+FIRST_GAIN_SPREAD = 0.02  # size: of drive gains, where the passes begin
 FREE_WEIGHT = 1e-8  # rounding: of a prior that is to decide nothing, over the spread's own
 MIN_SHOWN = 1e-6  # rounding: of the best shown direction of a load
-MAX_MASS_STD = 0.2
-"""Over a load's mass: beyond it the mass of a point at the flange is reported."""
-ROUNDING = 1e-12  # rounding: of scaled products
-MAX_ROUNDS = 5  # size: in which robots that count settle
-MIN_FURTHER = 3.0
-"""Standard deviations of a cause beside others: what these leave is not normal."""
 COMPARED = 40  # size: robots that say what is usual beside a cause
 MAX_DIFFERENT = 1 / 3
 """Of a fleet: it is what most robots are like."""
@@ -175,7 +169,7 @@ def fitted(base: BaseMap, members: Sequence[Member]) -> FleetFit:
     spread, gains = np.full(len(split.own), np.inf), np.full(n, FIRST_GAIN_SPREAD)
     joint = Joined(split, [(part.R, part.z) for part in plain], spread, zeros)
     beta = joint.beta
-    for _ in range(PASSES):
+    for _ in range(MAX_FITS):
         extended = [_extended(member, split, beta) for member in members]
         parts = tuple(_part(member, own, gains) for member, own in zip(members, extended))
         joint = Joined(split, [(part.R, part.z) for part in parts], spread, zeros)
@@ -207,15 +201,12 @@ def _bodies(base: BaseMap, link: str | None) -> Array:
     furthest from its joint.
     """
     robot = base.robot
-    carrier, steps = robot.find_frame(link)
-    if carrier < 0:
-        raise MinidynError(f"link: a load on the base {link!r} moves nothing; name a moving link")
-    placement = matrix_of(steps)
+    carrier, placement = carrier_of(robot, link)
     if link is None:
         frames = [matrix_of(frame.steps) for frame in robot.frames if frame.link == carrier]
         placement = max([placement, *frames], key=lambda frame: float(np.linalg.norm(frame[:3, 3])))
-    of_frame = transform(np.eye(10), placement).T
-    return np.asarray(base.matrix[:, robot.layout.links[carrier]] @ of_frame * LOAD_SIZE)
+    of_link = base.matrix[:, robot.layout.links[carrier]]
+    return np.asarray(of_link @ of_frame(placement) * LOAD_SIZE)
 
 
 def _directions(products: Array) -> Array:
@@ -429,9 +420,7 @@ class Comparison:
                     for place in clear
                 ]
                 clear = [
-                    place
-                    for place, one in zip(clear, made)
-                    if abs(one.value) > MIN_FURTHER * one.std
+                    place for place, one in zip(clear, made) if abs(one.value) > STDS * one.std
                 ]
             if not clear:
                 break
@@ -454,9 +443,7 @@ class Comparison:
         if cause.kind == "load":
             mass, load = LOAD_SIZE[9] * self.directions[9], list(self.load)
             value, std = float(mass @ u[load]), float(np.sqrt(mass @ P[np.ix_(load, load)] @ mass))
-            if std > MAX_MASS_STD * abs(
-                value
-            ):  # that of a mass at the flange, where the motion shows little else
+            if std > FAIR * abs(value):  # a point mass, where the motion shows little else
                 rest = self._places([one for one in every if one is not cause])
                 (u,), (P,), _ = self._solved([number], [*rest, *cause.places])
                 value, std = float(u[load[0]]), float(np.sqrt(P[load[0], load[0]]))
@@ -499,7 +486,7 @@ def compared(
     for no other.
     """
     counts = np.ones(len(members), dtype=bool)
-    for _ in range(MAX_ROUNDS):
+    for _ in range(MAX_FITS):
         fit = fitted(base, [member for member, use in zip(members, counts) if use])
         made = Comparison(fit, members, counts, link)
         if made.together is None:

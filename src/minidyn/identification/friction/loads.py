@@ -16,16 +16,16 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, rms
 from minidyn.dynamics.functions import inverse_dynamics, loads_of_motion
 from minidyn.identification.rows.base_rows import Samples
+from minidyn.identification.sizes import MAX_FITS
 from minidyn.model.drives import FRICTION
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, warning
 
-_SETTLED = 0.05  # of the noise: what loads may still change
-_REPEATS = 8
-_SHORTEST, _LONGEST = 0.2, 3.0  # factors of a step
+SETTLED = 0.05  # size: of the noise, what loads may change where fits end
+MIN_STEP, MAX_STEP = 0.2, 3.0  # size: factors of a step of the iteration
 
 UNSETTLED = warning(
     "friction.loads_unsettled",
@@ -68,11 +68,11 @@ def settle(
     """
     errors, steps, changes = list[float](), list[Made](), list[float]()
     factor, last = 1.0, np.zeros(0)
-    for _ in range(_REPEATS):
+    for _ in range(MAX_FITS):
         step, first = fit(robot.with_parameters(values)) if first is None else first, None
         change = _load_change(robot, motion, values, step.parameters) / step.sigma
-        changes.append(float(np.sqrt(np.mean(change**2, axis=0)).max()))
-        if changes[-1] < _SETTLED:
+        changes.append(float(rms(change).max()))
+        if changes[-1] < SETTLED:
             return Settled(step.made)
         steps.append(step.made)
         errors.append(relative_error(robot, motion, step.parameters))
@@ -81,11 +81,11 @@ def settle(
         if last.size:
             bend = now - last
             factor *= -float(last @ bend) / max(float(bend @ bend), 1e-300)
-            factor = min(max(factor, _SHORTEST), _LONGEST)
+            factor = min(max(factor, MIN_STEP), MAX_STEP)
         values, last = values + factor * (step.parameters - values), now
     best = int(np.argmin(errors))
     text = (
-        f"loads that friction grows with did not settle in {_REPEATS} fits: friction still "
+        f"loads that friction grows with did not settle in {MAX_FITS} fits: friction still "
         f"changes by {100 * changes[-1]:.3g} % of the noise; the fit with the smallest error, "
         f"{100 * errors[best]:.3g} %, is taken"
     )

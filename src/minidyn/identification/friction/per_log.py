@@ -25,12 +25,13 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
-from minidyn.dynamics.record import STATES
+from minidyn.identification.data import BLOCKS
 from minidyn.identification.estimators import solve
 from minidyn.identification.estimators.method import Fold, Options, Solution
-from minidyn.identification.friction.shared import ALIKE, PASSES, Joined, Split, spread_of
+from minidyn.identification.friction.shared import ALIKE, Joined, Split, spread_of
 from minidyn.identification.problem import BlockProblem, Rows
-from minidyn.identification.rows.base_rows import signals_of, steady_regressor
+from minidyn.identification.rows.base_rows import Samples, steady_regressor
+from minidyn.identification.sizes import MAX_FITS
 from minidyn.model.drives import FRICTION, NON_NEGATIVE
 from minidyn.model.parameters import Column
 from minidyn.model.robot import Robot
@@ -46,14 +47,13 @@ SETTING = "friction_logs"
 TEMPERATURE = "temperature"
 """Telemetry by which friction may vary, °C."""
 
-_ENOUGH = 1000  # samples of a temperature
-_BREAK = 10.0  # s: a longer one, or time that runs backwards, begins a new log
-_LINE = 4  # logs, at least, that a line over the temperature takes
-_WARMTH = 0.5  # K: logs whose temperatures differ by less (1 σ) show no line
-_ANCHORS = 16  # samples by which a fitted log is recognised
-_SAME = 1e-6  # rad or m: nearer positions are the same samples
-_BLOCKS = 10  # of time in a log, by turns of one half and the other
-_WORTH = 0.3  # of the squares that friction of each log must bring to be told of
+SAMPLES = 1000  # size: of a log that are looked at
+MAX_BREAK = 10.0  # s: a longer one, or time that runs backwards, begins a new log
+MIN_LOGS = 4  # that a line over the temperature takes
+MIN_WARMTH = 0.5  # K: logs whose temperatures differ by less (1 σ) show no line
+ANCHORS = 16  # size: samples by which a fitted log is recognised
+SAME = 1e-6  # rounding: rad or m, of positions in files
+MIN_GAIN = 0.3  # of the squares that friction of each log must bring to be reported
 
 VARIES = info(
     "friction.per_log", "Friction was fitted for each log: how much it varies between logs."
@@ -61,7 +61,7 @@ VARIES = info(
 ONE_LOG = info(
     "friction.one_log",
     "Friction for each log was asked for, and there is one log: it has one friction.",
-    f"Give several logs. Runs whose times go on with breaks of less than {_BREAK:g} s count as "
+    f"Give several logs. Runs whose times go on with breaks of less than {MAX_BREAK:g} s count as "
     "one.",
 )
 
@@ -78,12 +78,17 @@ def logs_of(recording: AnyRecording) -> list[AnyRecording]:
     edges, last = [0], np.inf
     runs: Sequence[AnyRecording] = recording.runs
     for start, run in zip(recording.starts, runs):
-        first, end = (float(part.load().t[0]) for part in (run[:1], run[len(run) - 1 :]))
-        if start and not 0.0 <= first - last <= _BREAK:
+        first, end = _ends(run)
+        if start and not 0.0 <= first - last <= MAX_BREAK:
             edges.append(start)
         last = end
     edges.append(len(recording))
     return [recording] if len(edges) == 2 else [recording[a:b] for a, b in pairwise(edges)]
+
+
+def _ends(run: AnyRecording) -> tuple[float, float]:
+    """Return the first and the last time of a run, s."""
+    return float(run[:1].load().t[0]), float(run[len(run) - 1 :].load().t[0])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -157,12 +162,10 @@ def solve_per_log(
         return replace(found, notices=(*found.notices, ONE_LOG(text, logs=len(logs))))
     parts = [method(robot, base, log, replace(options, allow_open=True)) for log in logs]
     warmth = np.array([temperature_of(log) for log in logs])
-    line = (
-        len(logs) >= _LINE and bool(np.isfinite(warmth).all()) and float(np.std(warmth)) > _WARMTH
-    )
+    line = len(logs) >= MIN_LOGS and float(np.std(warmth)) > MIN_WARMTH  # not where one is NaN
     offsets = warmth - warmth.mean() if line else np.zeros(len(logs))
     spread = np.full(len(split.own), np.inf)
-    for _ in range(PASSES):
+    for _ in range(MAX_FITS):
         joint = Joined(split, [(part.R, part.z) for part in parts], spread, offsets)
         before, spread = spread, spread_of(split, parts, joint)
         if np.allclose(spread, before, rtol=0.02):
@@ -218,12 +221,11 @@ def differing(
         return []
     squares = []
     for log in logs:
-        some = log.thinned(max(1, len(log) // _ENOUGH))
-        q, dq, ddq, tau = signals_of(some, "q", "dq", "ddq", "tau")
-        Y = steady_regressor(robot, base, q, dq, ddq, some.telemetry.get(STATES))
-        left = (tau - Y @ found.beta) / found.sigma
+        some = Samples.all_of(log.thinned(max(1, len(log) // SAMPLES)))
+        Y = steady_regressor(robot, base, *some.motion)
+        left = (some.tau - Y @ found.beta) / found.sigma
         columns = Y[..., own] / found.sigma[:, None]
-        turn = np.arange(len(left)) * _BLOCKS // len(left) % 2
+        turn = np.arange(len(left)) * BLOCKS // len(left) % 2
         halves = [
             Rows({"friction": columns[turn == k].reshape(-1, len(own))}, left[turn == k].ravel())
             for k in (0, 1)
@@ -234,7 +236,7 @@ def differing(
             squares.append([np.sum(other.right**2), np.sum(after**2)])
     before, after = np.sum(squares, axis=0).tolist()
     share = 1.0 - after / max(before, 1e-300)
-    if not share > _WORTH:
+    if not share > MIN_GAIN:
         return []
     text = (
         f"friction differs between the {len(logs)} logs: with what one half of a log shows of it, "
@@ -276,13 +278,13 @@ def _folds(split: Split, parts: Sequence[Solution], spread: Array, offsets: Arra
 
 def temperature_of(log: AnyRecording) -> float:
     """Return the mean of a log's columns of temperatures, °C; NaN where there are none."""
-    some = log.thinned(max(1, len(log) // _ENOUGH)).telemetry.get(TEMPERATURE)
+    some = log.thinned(max(1, len(log) // SAMPLES)).telemetry.get(TEMPERATURE)
     return math.nan if some is None or not np.isfinite(some).any() else float(np.nanmean(some))
 
 
 def _anchors(log: AnyRecording) -> tuple[Array, Array]:
     """Return times (a,) and positions (a, n) of some samples of a log."""
-    places = np.unique(np.linspace(0, len(log) - 1, _ANCHORS).astype(int))
+    places = np.unique(np.linspace(0, len(log) - 1, ANCHORS).astype(int))
     some = [log[int(k) : int(k) + 1].load() for k in places]
     return np.concatenate([one.t for one in some]), np.concatenate([one.q for one in some])
 
@@ -318,7 +320,7 @@ class FrictionOfLogs:
     def log_of(self, run: AnyRecording) -> int | None:
         """Return which fitted log a prepared run is part of; None: another one."""
         for number, (t, q) in enumerate(self.anchors):
-            first, last = (float(part.load().t[0]) for part in (run[:1], run[len(run) - 1 :]))
+            first, last = _ends(run)
             for time, position in zip(t, q):
                 if first <= time <= last and _has(run, time, position):
                     return number
@@ -395,5 +397,5 @@ def _has(run: AnyRecording, time: float, position: Array) -> bool:
     for tile in run.tiles():
         at = int(np.argmin(np.abs(tile.t - time)))
         if np.abs(tile.t[at] - time) < 1e-9 * max(1.0, abs(time)) + 1e-6:
-            return bool(np.abs(tile.q[at] - position).max() < _SAME)
+            return bool(np.abs(tile.q[at] - position).max() < SAME)
     return False

@@ -17,7 +17,7 @@ from typing import Protocol
 
 import numpy as np
 
-from minidyn.arrays import Array, covariance_root
+from minidyn.arrays import Array, covariance_root, rms
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import Unsupported
 from minidyn.identification.problem import BlockProblem, Rows
@@ -26,10 +26,7 @@ from minidyn.model.drives import FRICTION, NON_NEGATIVE, POSITION_TERMS, TERMS
 ALIKE = 4
 """Members that the spread of the same friction in other joints counts for."""
 
-PASSES = 8
-"""Times that spreads are found at most, each with what all have in common by the one before."""
-
-_LEAST = 1e-3  # of the typical size of a friction parameter: less spread is none
+MIN_SPREAD = 1e-3  # rounding: of the typical size of a friction parameter: less spread is none
 
 
 class Member(Protocol):
@@ -161,7 +158,7 @@ def spread_of(split: Split, parts: Sequence[Member], joint: Joined) -> Array:
     alone = [BlockProblem.of(split.friction_rows(part.R, part.z, beta)) for part in parts]
     found = np.array([problem.solved(allow_open=True).x for problem in alone])
     noise = np.array([np.diag(part.covariance)[own] for part in parts])
-    size = np.sqrt(np.mean(found**2, axis=0))
+    size = rms(found)
     # kinds vary alike, in proportion to dry friction or themselves
     dry = {
         split.joints[k]: size[k]
@@ -173,6 +170,11 @@ def spread_of(split: Split, parts: Sequence[Member], joint: Joined) -> Array:
         [dry.get(joint, size[k]) if signed[k] else size[k] for k, joint in enumerate(split.joints)]
     )
     return pooled_spread(found, noise, joint.offsets, split.symbols, np.maximum(scale, 1e-12))
+
+
+def alike(kinds: Sequence[str]) -> dict[str, list[int]]:
+    """Return the places of each kind, in the order in which kinds come."""
+    return {kind: [k for k, other in enumerate(kinds) if other == kind] for kind in kinds}
 
 
 def pooled_spread(
@@ -195,11 +197,10 @@ def pooled_spread(
         if free[j]:
             left = values - line @ np.linalg.lstsq(line, values, rcond=None)[0]
             variance[j] = max(0.0, float(left @ left / free[j] - np.mean(errors)))
-    for kind in dict.fromkeys(kinds):
-        alike = [k for k, other in enumerate(kinds) if other == kind]
-        if free[alike].any():
-            ratio = np.average(variance[alike] / scale[alike] ** 2, weights=free[alike])
-            pooled = free[alike] * variance[alike] + ALIKE * ratio * scale[alike] ** 2
+    for same in alike(kinds).values():
+        if free[same].any():
+            ratio = np.average(variance[same] / scale[same] ** 2, weights=free[same])
+            pooled = free[same] * variance[same] + ALIKE * ratio * scale[same] ** 2
             # Student's: the spread itself is known by so many degrees of freedom
-            variance[alike] = pooled / (free[alike] + ALIKE - 2)
-    return np.asarray(np.maximum(np.sqrt(variance), _LEAST * scale), dtype=float)
+            variance[same] = pooled / (free[same] + ALIKE - 2)
+    return np.asarray(np.maximum(np.sqrt(variance), MIN_SPREAD * scale), dtype=float)

@@ -26,28 +26,27 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from minidyn.arrays import Array, single_thread
+from minidyn.arrays import Array, rms, single_thread
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.base.numeric.samples import units_of
 from minidyn.dynamics.functions import base_regressor, regressor
-from minidyn.dynamics.record import STATES
 from minidyn.errors import DescriptionError, MinidynError, ShapeError
 from minidyn.files import write_atomically
 from minidyn.formats.load import RobotLike, as_robot
-from minidyn.identification.diagnose.delay import BEND_SPEED, REVERSAL_SPEED
-from minidyn.identification.diagnose.thresholds import LARGE
+from minidyn.identification.diagnose.delay import REVERSAL_SPEED
+from minidyn.identification.diagnose.thresholds import FAIR, HALF, LARGE, STDS
 from minidyn.identification.estimators.least_squares import filtered_pieces
 from minidyn.identification.estimators.states import cutoff_of
 from minidyn.identification.gains.gain_problem import GainProblem, covariance_of_blocks
-from minidyn.identification.rows.base_rows import remembering
+from minidyn.identification.payload.columns import carrier_of, of_frame
+from minidyn.identification.rows.base_rows import Samples, remembering
 from minidyn.identification.rows.pieces import Columns, Pieces, pieces_of, reduced
 from minidyn.identification.rows.triangles import joined
 from minidyn.identification.select import starting_model
 from minidyn.identification.settings import Settings
 from minidyn.model.drives import AUTO, OWN, PLAIN
-from minidyn.model.geometry import matrix_of
-from minidyn.model.parameters import from_body, transform
+from minidyn.model.parameters import from_body
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, error, warning
 from minidyn.recording.read.mapping import APPLIED, SignalMap, gains_applied
@@ -79,18 +78,16 @@ def _columns(
     terms, in joints with their typical speeds.
     """
     ten = [column.name for column in robot.layout.columns[robot.layout.links[carrier]]]
-    of_frame = transform(np.eye(10), placement).T
+    to_link = of_frame(placement)
 
     def columns(piece: Recording) -> tuple[Array, Array]:
-        dq, ddq, current = (
-            np.asarray(getattr(piece, name), dtype=float) for name in ("dq", "ddq", "tau")
-        )
-        B = base_regressor(robot, piece.q, dq, ddq, base=base, memory=piece.telemetry.get(STATES))
-        L = np.zeros((*current.shape, 10))
+        log = Samples.all_of(piece)
+        B = base_regressor(robot, log.q, log.dq, log.ddq, base=base, memory=log.states)
+        L = np.zeros((*log.tau.shape, 10))
         if loaded:
-            L = regressor(robot, piece.q, dq, ddq, columns=ten) @ of_frame
-        F = _friction_of_run(dq, own, loaded)
-        return np.concatenate([B, F, L], axis=-1), current
+            L = regressor(robot, log.q, log.dq, log.ddq, columns=ten) @ to_link
+        F = _friction_of_run(log.dq, own, loaded)
+        return np.concatenate([B, F, L], axis=-1), log.tau
 
     return columns
 
@@ -104,8 +101,9 @@ def _friction_of_run(speeds: Array, own: Sequence[tuple[int, float]], loaded: bo
     F = np.zeros((*speeds.shape, SHAPES * len(own)))
     for number, (place, typical) in enumerate(own):
         over = speeds[:, place] / typical
-        differences = [over, np.tanh(over / REVERSAL_SPEED), np.full(len(over), OFFSET_SHARE)]
-        curves = [np.tanh(over / BEND_SPEED), over * np.abs(over)]
+        # offsets change less than friction: the load of a slide is one
+        differences = [over, np.tanh(over / REVERSAL_SPEED), np.full(len(over), LARGE)]
+        curves = [np.tanh(over / HALF), over * np.abs(over)]
         with_load, without = ([share * part for part in curves] for share in (loaded, not loaded))
         shapes = [*(loaded * part for part in differences), *without, *with_load]
         F[:, place, SHAPES * number : SHAPES * (number + 1)] = np.stack(shapes, axis=1)
@@ -115,7 +113,7 @@ def _friction_of_run(speeds: Array, own: Sequence[tuple[int, float]], loaded: bo
 def _rubbing(robot: Robot, runs: Sequence[Recording]) -> list[tuple[int, float]]:
     """Return the places of joints with friction terms, and their typical speeds in all runs."""
     speeds = np.concatenate([np.asarray(run.dq) for run in runs])
-    typical = np.maximum(np.sqrt(np.mean(speeds**2, axis=0)), 1e-9)
+    typical = np.maximum(rms(speeds), 1e-9)
     return [
         (place, float(typical[place]))
         for place, joint in enumerate(robot.independent)
@@ -132,17 +130,10 @@ def _pieces(run: Recording, columns: Columns) -> Pieces:
 
 def _states(piece: Recording) -> tuple[Array, Array]:
     """Return positions and speeds (N, n, 2), and currents (N, n)."""
-    dq, current = (np.asarray(getattr(piece, name), dtype=float) for name in ("dq", "tau"))
-    return np.stack([piece.q, dq], axis=-1), current
+    return np.stack([piece.q, np.asarray(piece.dq)], axis=-1), np.asarray(piece.tau)
 
 
-OFFSET_SHARE = 0.1
-"""By how much less offsets change than friction: the load of a slide is one."""
 SHAPES = 7  # size: columns of friction of its own that each joint has
-MAX_BEST_STD = 0.25
-"""Relative, of the best gain, beyond which the load is not seen."""
-MIN_LOAD_STDS = 4.0
-"""Of white residuals, from which a load differs from none."""
 MIN_LOAD_SHARE = 2e-3
 """Of the current, at one joint: models and filters are no better."""
 
@@ -328,9 +319,7 @@ def identify_drive_gains(
         robot = with_mapped_coupling(robot, log.notices, log.joint_names)
     robot, notices = _with_terms(robot, friction, rotor_inertia, base)
     known, open_directions = _known_load(robot, float(mass), com, inertia)
-    carrier, steps = robot.find_frame(link)
-    if carrier < 0:
-        raise DescriptionError(f"a load on the base {link!r} moves nothing; name a moving link")
+    carrier, placement = carrier_of(robot, link)
     chosen = base_parameters(robot) if base is None else base
     runs = [
         ready(robot, run, purpose="identifying drive gains", in_memory=True, every_sample=True)
@@ -344,16 +333,14 @@ def identify_drive_gains(
         if notice not in raw.notices
     ]
     own = _rubbing(robot, runs)
-    columns = [
-        _columns(robot, chosen, carrier, matrix_of(steps), loaded, own) for loaded in (False, True)
-    ]
+    columns = [_columns(robot, chosen, carrier, placement, loaded, own) for loaded in (False, True)]
     pieces = [_pieces(run, columns_of_run) for run, columns_of_run in zip(runs, columns)]
     spare = np.repeat([place for place, _ in own], SHAPES).astype(np.intp)
     rows = joined([reduced(own) for own in pieces])
     problem = GainProblem(rows, chosen.rank, known, open_directions, spare)
     x, seen = problem.first_guess()
-    _require_load(mass, seen < -MIN_LOAD_STDS, "the first one carries more: are they swapped?")
-    _require_load(mass, seen < MIN_LOAD_STDS, "without it they explain as much")
+    _require_load(mass, seen < -STDS, "the first one carries more: are they swapped?")
+    _require_load(mass, seen < STDS, "without it they explain as much")
     n = robot.n
     for _ in range(2):
         x = problem.solve(x, problem.noise(x))
@@ -368,7 +355,7 @@ def identify_drive_gains(
     deviation = np.sqrt(np.diag(spread))
     best = float(np.min(deviation / gains))
     why = f"even the best gain is known to {100 * best:.2g} % only"
-    _require_load(mass, best > MAX_BEST_STD, why)
+    _require_load(mass, best > FAIR, why)
     ten = problem.load(x)
     places = problem.places
     of_load = open_directions @ covariance[places["load"], places["load"]] @ open_directions.T

@@ -22,12 +22,10 @@ from minidyn.identification.estimators.block_covariance import block_length
 from minidyn.identification.problem import BlockProblem, Rows, places_of
 from minidyn.identification.rows.pieces import Pieces
 from minidyn.identification.rows.triangles import Triangles
+from minidyn.identification.sizes import MAX_STEPS
 
-MAX_STEPS = 100  # size: of the search: it takes about 20 where the load is seen
-PRIOR_STD = 10.0
-"""Of a gain, times its first guess: a prior that any data overrule."""
-FIRST_NOISE = 0.1
-"""Of a joint's current, beside which the spare rows stand at first."""
+PRIOR_STD = 10.0  # rounding: of a gain, over its first guess: any data overrule it
+FIRST_NOISE = 0.1  # size: of a joint's current, where the search begins
 SPARE_FRICTION = 0.3
 """Of a joint's current: likely size of friction that the terms lack."""
 CELLS = 12  # size: of each joint's range, in two directions

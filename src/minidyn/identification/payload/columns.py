@@ -16,10 +16,10 @@ from minidyn.arrays import Array, covariance_root
 from minidyn.base.numeric.samples import units_of
 from minidyn.dynamics.drives import has_load
 from minidyn.dynamics.functions import base_regressor, gravity_torque, loads_of_motion, regressor
-from minidyn.dynamics.record import STATES
 from minidyn.errors import DescriptionError
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.problem import places_of
+from minidyn.identification.rows.base_rows import Samples
 from minidyn.identification.rows.pieces import Pieces, pieces_of, reduced
 from minidyn.identification.rows.triangles import Triangles
 from minidyn.model.drives import FRICTION
@@ -29,12 +29,29 @@ from minidyn.model.robot import Robot
 from minidyn.recording.recording import Recording
 
 LARGEST_LOAD = 10.0
-"""Expected size of a load over the robot's own mass: so large that data always win."""
+"""Rounding: size of a load over the robot's own mass, so large that data always win."""
 LOAD_SIZE = np.array([0.1] * 6 + [0.3] * 3 + [1.0])
-"""kg m², kg m, kg: of a load that matters."""
+"""Rounding: kg m², kg m, kg, units in which the parameters of a load are of one size."""
 WIDEST_LOAD = 100.0 * LOAD_SIZE
-"""As a standard deviation: so wide that data always win."""
+"""Rounding: standard deviations so wide that data always win."""
 _TERMS = ("viscous", "coulomb", "offset")
+
+
+def carrier_of(robot: Robot, link: str | None) -> tuple[int, Array]:
+    """Return the link that carries a load, and the load's frame on it (4, 4); None: the last link.
+
+    Raises:
+        DescriptionError: It is the base.
+    """
+    carrier, steps = robot.find_frame(link)
+    if carrier < 0:
+        raise DescriptionError(f"a load on the base {link!r} moves nothing; name a moving link")
+    return carrier, matrix_of(steps)
+
+
+def of_frame(placement: Array) -> Array:
+    """Return what makes ten parameters in a frame (4, 4) on a link those of the link (10, 10)."""
+    return np.asarray(transform(np.eye(10), placement).T)
 
 
 @dataclass(frozen=True)
@@ -62,31 +79,24 @@ class RawColumns:
 
     def __call__(self, piece: Recording) -> tuple[Array, Array]:
         """Return columns (N, n, k) and measured minus baseline torque (N, n)."""
-        dq, ddq, tau = (
-            np.asarray(getattr(piece, name), dtype=float) for name in ("dq", "ddq", "tau")
-        )
-        state = piece.q, dq, ddq
+        log = Samples.all_of(piece)
+        state = log.q, log.dq, log.ddq
         layout = self.with_friction.layout
         ten = [column.name for column in layout.columns[layout.links[self.carrier]]]
         Y = regressor(
             self.with_friction, *state, columns=[*ten, *(column.name for column in self.friction)]
         )
-        of_frame = transform(
-            np.eye(10), self.placement
-        ).T  # ten of the load's frame -> ten of the link's
-        states = piece.telemetry.get(STATES)
-        slopes, known = self._load_friction(state, Y[..., 10:], of_frame @ self.carried)
+        to_link = of_frame(self.placement)
+        slopes, known = self._load_friction(state, Y[..., 10:], to_link @ self.carried)
         loaded = self.estimate.robot
         if has_load(loaded):
             values = loaded.parameters.copy()
-            values[loaded.layout.links[self.carrier]] += of_frame @ self.carried
+            values[loaded.layout.links[self.carrier]] += to_link @ self.carried
             loaded = loaded.with_parameters(values)
-        B = base_regressor(loaded, *state, base=self.estimate.base, memory=states)
-        tilt = [gravity_torque(turned, piece.q)[..., None] for turned in self.turned]
-        columns = np.concatenate(
-            [(Y[..., :10] + slopes) @ of_frame, Y[..., 10:], B, *tilt], axis=-1
-        )
-        return columns, tau - self.estimate.predict(piece) - known
+        B = base_regressor(loaded, *state, base=self.estimate.base, memory=log.states)
+        tilt = [gravity_torque(turned, log.q)[..., None] for turned in self.turned]
+        columns = np.concatenate([(Y[..., :10] + slopes) @ to_link, Y[..., 10:], B, *tilt], axis=-1)
+        return columns, log.tau - self.estimate.predict(piece) - known
 
     def _load_friction(
         self, state: tuple[Array, Array, Array], friction: Array, ten: Array
@@ -147,9 +157,7 @@ def raw_columns(
     off; None: of none.
     """
     robot = estimate.robot
-    carrier, steps = robot.find_frame(link)
-    if carrier < 0:
-        raise DescriptionError(f"a load on the base {link!r} moves nothing; name a moving link")
+    carrier, place = carrier_of(robot, link)
     own = {term for joint in robot.joints for term in joint.drive.friction}
     with_friction = robot.with_drives(
         friction=[term for term in FRICTION if term in own or term in _TERMS]
@@ -166,7 +174,6 @@ def raw_columns(
             for axis in (across, np.cross(up, across))
         ]
     gains = np.zeros((robot.n, robot.n)) if gains is None else gains
-    place = matrix_of(steps)
     return RawColumns(
         estimate, run, carrier, place, with_friction, friction, tuple(turned), gains, np.zeros(10)
     )
@@ -274,9 +281,7 @@ def unknowns_of(raw: RawColumns, ten: Array) -> Unknowns:
         offer("torque scale", name, columns, np.ones(1))
     if raw.turned:
         offer("gravity", "", everywhere(tilt, np.eye(2)), np.ones(2))
-    mass = float(np.nansum([robot.parameters[part][9] for part in robot.layout.links]))
-    mass = mass if mass > 0 else 10.0
-    sizes_of_body = mass * units_of(robot).parameters[robot.layout.links[0]]
+    sizes_of_body = (_mass(robot) or 10.0) * units_of(robot).parameters[robot.layout.links[0]]
     for index, (name, part) in enumerate(zip(robot.link_names, robot.layout.links)):
         body = estimate.base.matrix[:, part] * sizes_of_body
         if index != raw.carrier and np.any(body):
@@ -284,6 +289,11 @@ def unknowns_of(raw: RawColumns, ten: Array) -> Unknowns:
     unit = LARGEST_LOAD * sizes_of_body
     add("load", everywhere(load, np.diag(unit)), unit)
     return Unknowns(raw, maps, units, tuple(_friction_groups(raw)), tuple(candidates))
+
+
+def _mass(robot: Robot) -> float:
+    """Return the mass of the links that is known, kg; 0: nothing is."""
+    return max(float(np.nansum([robot.parameters[part][9] for part in robot.layout.links])), 0.0)
 
 
 def _friction_sizes(raw: RawColumns) -> Array:
@@ -348,10 +358,8 @@ def _finite(estimate: Estimate) -> Array:
     still_open = ~np.isfinite(np.diag(covariance))
     if np.any(still_open):
         robot = estimate.robot
-        mass = max(
-            float(np.nansum([robot.parameters[part][9] for part in robot.layout.links])), 1.0
-        )
-        sizes = units_of(robot).parameters[list(robot.layout.indices(estimate.base.kept))] * mass
+        kept = list(robot.layout.indices(estimate.base.kept))
+        sizes = units_of(robot).parameters[kept] * max(_mass(robot), 1.0)
         covariance[still_open] = covariance[:, still_open] = 0.0
         covariance[still_open, still_open] = (
             10.0 * np.maximum(np.abs(estimate.beta), sizes)[still_open]

@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 from scipy.special import fdtrc
 
-from minidyn.arrays import Array
-from minidyn.identification.estimators.block_covariance import block_sums, memory_of
+from minidyn.arrays import Array, rms
+from minidyn.identification.estimators.block_covariance import block_sums, grown_noise
 from minidyn.identification.payload.columns import ALWAYS, Group, RawColumns, Unknowns
 from minidyn.identification.problem import BlockProblem, BlockSolution, Rows
 from minidyn.identification.rows.pieces import residuals, scores
+from minidyn.identification.sizes import MAX_FITS
 
 MIN_EFFECT = 0.3
 """Torque that only a change explains, over the noise of its joint, from which it is reported."""
 MIN_NOISE = 0.02
 """Of a joint's torque: filters and models are no better."""
-MAX_WIDENINGS = 8  # size: in which the baseline's errors settle
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,17 +57,13 @@ def _problem(unknowns: Unknowns, scale: Array) -> BlockProblem:
 def fitted(unknowns: Unknowns) -> LoadFit:
     """Return the solution with the noise and the memory that its own residuals have."""
     run, sigma = unknowns.raw.run, unknowns.raw.estimate.sigma
-    floor = 1e-9 * np.sqrt(np.mean(np.square(run.tau), axis=0)) + 1e-300  # type: ignore[arg-type]
+    floor = 1e-9 * rms(np.asarray(run.tau)) + 1e-300
     scale, memory = np.maximum(sigma, floor), np.ones(len(sigma))
     for _ in range(3):
         solution = _problem(unknowns, scale).solved()
         left = residuals(unknowns.pieces, solution.x)
-        memory = np.minimum(memory_of(left, run.starts), len(run) / 30)
-        # residuals are too small by the share of independent samples that was spent on unknowns
         spent = len(solution.x) - float(np.sum(np.square(solution.inverse)))
-        independent = float(np.sum(len(run) / memory))
-        grown = memory * independent / max(independent - spent, 0.1 * independent)
-        scale = np.maximum(np.sqrt(np.mean(left**2, axis=0)), floor) * np.sqrt(grown)
+        scale, memory, _ = grown_noise(left, run.starts, spent, floor)
     return LoadFit(unknowns, _problem(unknowns, scale).solved(), scale, memory)
 
 
@@ -79,7 +75,7 @@ def selected(unknowns: Unknowns, level: float) -> tuple[LoadFit, list[Group]]:
     problem = _problem(unknowns, full.scale)
     free = max(1.0, float(np.sum(len(run) / full.memory)) - len(full.solution.x))
     variance = max(1.0, full.solution.rest / free)
-    sigma = np.maximum(full.sigma, MIN_NOISE * np.sqrt(np.mean(np.square(run.tau), axis=0)))  # type: ignore[arg-type]
+    sigma = np.maximum(full.sigma, MIN_NOISE * rms(np.asarray(run.tau)))
     chosen: list[Group] = []
     active: tuple[str, ...] = ALWAYS
     best = problem.only(*ALWAYS).solved()
@@ -124,7 +120,7 @@ def trusted(found: LoadFit) -> tuple[LoadFit, float]:
     they agree (MacKay's iteration).
     """
     factor = 1.0
-    for _ in range(MAX_WIDENINGS):
+    for _ in range(MAX_FITS):
         errors, spread = found.solution["baseline"], found.solution.spread("baseline")
         learned = max(len(errors) - float(np.trace(spread)), 1.0)  # the rest is as before the run
         ratio = np.sqrt(float(np.sum(np.square(errors))) / learned)
@@ -143,11 +139,12 @@ def covariance_of(found: LoadFit) -> tuple[Array, int]:
     effective number.
     """
     samples, pieces, x = found.unknowns.raw.rows.samples, found.unknowns.pieces, found.solution.x
+    left = residuals(pieces, x)
     length = max(1, min(int(max(20, np.ceil(10 * found.memory.max()))), samples // 30))
     G = block_sums(scores(pieces, x, found.scale), length)
     count, spread, prior = len(G), found.solution.moved_by(G.T), found.solution.covariance
-    left = np.sqrt(np.mean(np.square(residuals(pieces, x)), axis=0))
-    fitted = float(np.mean(found.scale**2 / np.maximum(left**2 * found.memory, 1e-300)))
+    power = np.mean(left**2, axis=0) * found.memory
+    fitted = float(np.mean(found.scale**2 / np.maximum(power, 1e-300)))
     clustered = count / max(1, count - 1) * fitted * spread @ spread.T + prior @ prior.T
     factor = np.sqrt(np.maximum(np.diag(prior) / np.maximum(np.diag(clustered), 1e-300), 1.0))
     return clustered * np.outer(factor, factor), count

@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minidyn.arrays import Array, covariance_root
+from minidyn.arrays import Array, covariance_root, rms
 from minidyn.dynamics.drives import has_load
 from minidyn.errors import MinidynError
 from minidyn.identification.consistency.primal_dual import solve
 from minidyn.identification.consistency.prior import upper_factor
 from minidyn.identification.consistency.whitened import one_body
-from minidyn.identification.diagnose.thresholds import LARGE
+from minidyn.identification.diagnose.thresholds import HALF, LARGE, STDS
 from minidyn.identification.estimate import Estimate, EstimateLike, as_estimate
 from minidyn.identification.payload import fit
 from minidyn.identification.payload.columns import ALWAYS, raw_columns, unknowns_of
 from minidyn.identification.rows.base_rows import remembering
 from minidyn.identification.score import MIN_STANDARD_ERRORS
 from minidyn.identification.select import seen
+from minidyn.identification.sizes import MAX_FITS
 from minidyn.model.parameters import from_body, to_pseudo_inertia
 from minidyn.notices import Notice, error, info, warning
 from minidyn.recording.lazy import LEFT_OUT
@@ -35,14 +36,10 @@ from minidyn.simulation.payload import Payload
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-NEGATIVE_STDS = 3.0
-"""Standard deviations below zero from which a mass is no accident."""
 MAX_MASS_STD = 0.05
 """Relative, up to which a mass is well known."""
 MAX_CENTRE_STD = 0.02
 """m, up to which a centre of mass is well known."""
-MAX_INERTIA_STD = 0.5
-"""Relative, beyond which the motion does not show an inertia."""
 MAX_NOISE = 1.5
 """Times the baseline's residuals: another motion shows other edges of friction."""
 SAME_GAINS = 1e-3  # rounding: of drive gains in files
@@ -52,7 +49,6 @@ REACH = 0.3
 """m: where a load's centre is expected, as standard deviation about the frame's origin."""
 ENTROPY = 0.05
 """Weight of the entropy that pulls to a compact body, in noise variances."""
-MAX_REPEATS = 6  # size: fits, where friction grows with the load
 SETTLED = 1e-4  # rounding: of the load, between two of these fits
 
 _WORDS = {"Fv": "viscous", "Fc": "Coulomb", "Fo": "offset"}
@@ -200,7 +196,7 @@ def identify_payload(
     raw = raw_columns(estimate, run, link, gains)
     ten = fit.fitted(unknowns_of(raw, np.zeros(10)).only(*ALWAYS)).value("load")
     for _ in range(
-        MAX_REPEATS if has_load(estimate.robot) else 0
+        MAX_FITS if has_load(estimate.robot) else 0
     ):  # friction grows with the load: about this one, then
         raw, before = replace(raw, carried=ten), ten
         ten = fit.fitted(unknowns_of(raw, ten).only(*ALWAYS)).value("load")
@@ -212,7 +208,7 @@ def identify_payload(
     load, unit = found.solution.places["load"], found.unknowns.units["load"]
     ten = found.value("load")
     spread = covariance[load, load] * np.outer(unit, unit)
-    firmly_negative = ten[9] < -NEGATIVE_STDS * np.sqrt(spread[9, 9])
+    firmly_negative = ten[9] < -STDS * np.sqrt(spread[9, 9])
     body = ten if firmly_negative else nearest_body(ten, spread)
     left = np.sqrt(found.unknowns.squares(found.solution.x) / len(run))
     changes = [*fit.friction_changes(found, covariance, blocks, level), *changes]
@@ -221,7 +217,7 @@ def identify_payload(
         "blocks": blocks,
         "sigma": left.tolist(),
         "baseline_sigma": estimate.sigma.tolist(),
-        "torque": np.sqrt(np.mean(np.square(np.asarray(run.tau)), axis=0)).tolist(),
+        "torque": rms(np.asarray(run.tau)).tolist(),
         "joints": list(estimate.robot.joint_names),
         "memory": found.memory.tolist(),
         "unconstrained": ten.tolist(),
@@ -311,7 +307,7 @@ def _notices(payload: Payload, ten: Array, settings: Mapping[str, Any]) -> list[
         )
     mass, deviation = float(ten[9]), std["mass"]
     known = {"mass": mass, "std": deviation}
-    if mass < -NEGATIVE_STDS * deviation:
+    if mass < -STDS * deviation:
         text = f"the run carries less than the baseline: a load of {mass:.4g} ± {deviation:.2g} kg"
         return [NEGATIVE(text, **known), *notices]
     if mass < MIN_STANDARD_ERRORS * deviation:
@@ -335,8 +331,8 @@ def _notices(payload: Payload, ten: Array, settings: Mapping[str, Any]) -> list[
         worst = float(np.max(std["com"]))
         text = f"the centre of mass along {', '.join(loose)} is known to {100 * worst:.2g} cm only"
         notices.append(LOOSE_CENTRE(text, axes=loose, std=worst))
-    spread = float(np.sqrt(np.mean(np.square(np.diag(std["inertia"])))))
-    if spread > MAX_INERTIA_STD * float(np.mean(np.diag(payload.inertia))):
+    spread = float(rms(np.diag(std["inertia"])))
+    if spread > HALF * float(np.mean(np.diag(payload.inertia))):
         text = (
             f"the motion does not show the inertia of the load (standard deviation {spread:.2g} "
             "kg m²)"

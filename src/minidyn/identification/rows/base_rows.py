@@ -78,6 +78,13 @@ class Samples:
         return Samples.of(self.t[part], [array[part] for array in self.arrays], self.first)
 
     @classmethod
+    def all_of(cls, recording: Recording, first: bool = True) -> Samples:
+        """Return all samples of a prepared recording in memory, which has torques."""
+        q, dq, ddq, tau = signals_of(recording, "q", "dq", "ddq", "tau")
+        states = recording.telemetry.get(STATES)
+        return cls(np.asarray(recording.t), q, dq, ddq, tau, first=first, states=states)
+
+    @classmethod
     def of(cls, t: Array, arrays: Sequence[Array], first: bool = True) -> Samples:
         """Return samples of what `arrays` gives."""
         q, dq, ddq, *states, tau = arrays
@@ -115,6 +122,11 @@ def signals_of(recording: Recording, *names: str) -> tuple[Array, ...]:
     return tuple(found)
 
 
+def has_motion(recording: AnyRecording) -> bool:
+    """Whether a recording has speeds, accelerations and torques."""
+    return {"dq", "ddq", "tau"} <= set(recording.signals)
+
+
 def samples_of(
     recording: AnyRecording, progress: Progress | None = None, most: int = PIECE
 ) -> Iterator[Samples]:
@@ -124,8 +136,7 @@ def samples_of(
     done = 0
     for run in recording.runs:
         for number, tile in enumerate(run.tiles(most)):
-            signals = signals_of(tile, *_MOTION, "tau")
-            yield Samples(tile.t, *signals, first=number == 0, states=tile.telemetry.get(STATES))
+            yield Samples.all_of(tile, number == 0)
             done += len(tile)
             if progress is not None:
                 progress(done)

@@ -16,18 +16,16 @@ from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.identification.anchor import anchor_of
 from minidyn.identification.data import Data
-from minidyn.identification.score import Gain
-from minidyn.identification.search import Search, width_of
-from minidyn.identification.selection import Decision
+from minidyn.identification.held_out import HeldOut
+from minidyn.identification.score import MIN_GAIN, Gain
+from minidyn.identification.search import width_of
+from minidyn.identification.selection import FORCED, Decision
 from minidyn.identification.settings import CUTOFF, Settings
 from minidyn.model.robot import Robot
 from minidyn.recording.recording import Recording
 
 HIGHER = 20.0
 """Hz, the one other cut-off that is tried: on real logs more costs 6 to 14 % of the error."""
-
-MAX_SHARE = 0.35
-"""Of the sample rate: beyond it a zero-phase filter and central differences are not exact."""
 
 
 def with_cutoff(
@@ -56,16 +54,18 @@ def with_cutoff(
     anchor, noise_std = anchor_of(model, base, low, settings.prior)
     scores = list[Array]()
     for part in (low, high):
-        search = Search(part, anchor, noise_std, (), True)
-        plain = {
+        drives = {
             joint: replace(one.drive, sign_width=width_of(part, joint))
             for joint, one in enumerate(model.joints)
             if one.kind != "fixed"
         }
-        scores.append(search.held_out.scores(search.with_widths(plain)))
+        scores.append(HeldOut(part, anchor, noise_std).scores(drives))
     gain = Gain.of(*scores)
-    is_taken = gain.is_worth(model.n)
-    row = Decision.of(f"{CUTOFF} {HIGHER:g} Hz", (), gain, is_taken)
+    is_forced = CUTOFF in settings.force_terms
+    # none is simpler: the better score is enough
+    is_taken = is_forced or gain.mean >= MIN_GAIN * model.n
+    reason = FORCED if is_forced else ""
+    row = Decision.of(f"{CUTOFF} {HIGHER:g} Hz", (), gain, is_taken, reason)
     return other if is_taken else data, (row,)
 
 

@@ -30,32 +30,23 @@ def late(
         raise DescriptionError(
             "a delay cannot be removed: samples have equal times (the time column lacks digits)"
         )
-    noise = arrays.get("tau_raw", tau) - tau
+    noise, begin, end = arrays.get("tau_raw", tau) - tau, 0, len(t)
     if periodic:
         step = (t[-1] - t[0]) / (len(t) - 1)
-        long = np.concatenate([tau, tau, tau])
-        moved = CubicSpline(t[0] + step * np.arange(-len(t), 2 * len(t)), long)(t + delay)
-        shift = round(delay / step)
-        made = {**arrays, "tau": moved}
-        return (
-            made
-            | ({"tau_raw": moved + np.roll(noise, -shift, axis=0)} if "tau_raw" in arrays else {}),
-            0,
-            len(t),
-        )
-    inside = np.flatnonzero((t + delay >= t[0]) & (t + delay <= t[-1]))
-    if not len(inside):
-        return dict(arrays), 0, 0
-    begin, end = int(inside[0]), int(inside[-1]) + 1
-    moved = tau.copy()
-    moved[begin:end] = CubicSpline(t, tau)(t[begin:end] + delay)
-    made = {**arrays, "tau": moved}
-    if "tau_raw" in arrays:
-        near = np.clip(
-            np.searchsorted(t, t + delay - 0.5 * float(np.median(np.diff(t)))), 0, len(t) - 1
-        )
-        made["tau_raw"] = moved + noise[near]
-    return made, begin, end
+        long = t[0] + step * np.arange(-len(t), 2 * len(t))
+        moved = CubicSpline(long, np.concatenate([tau, tau, tau]))(t + delay)
+        noise = np.roll(noise, -round(delay / step), axis=0)
+    else:
+        inside = np.flatnonzero((t + delay >= t[0]) & (t + delay <= t[-1]))
+        if not len(inside):
+            return dict(arrays), 0, 0
+        begin, end = int(inside[0]), int(inside[-1]) + 1
+        moved = tau.copy()
+        moved[begin:end] = CubicSpline(t, tau)(t[begin:end] + delay)
+        near = np.searchsorted(t, t + delay - 0.5 * float(np.median(np.diff(t))))
+        noise = noise[np.clip(near, 0, len(t) - 1)]
+    raw = {"tau_raw": moved + noise} if "tau_raw" in arrays else {}
+    return {**arrays, "tau": moved, **raw}, begin, end
 
 
 def moved_torques(data: Recording, delay: float) -> Recording:

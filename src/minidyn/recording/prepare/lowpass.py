@@ -20,6 +20,8 @@ from minidyn.arrays import Array
 from minidyn.errors import ShapeError
 from minidyn.graph.targets.native import host as ir
 
+MEMORY = 0.56  # formula: periods of the cut-off, where filtered white noise is uncorrelated first
+
 _PASS = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p
 )
@@ -97,19 +99,18 @@ def zero_phase(sections: Array, states: Array, values: Array, pad: int) -> Array
     if not ir.has_compiler():
         from scipy.signal import sosfilt
 
-        for step in (1, -1):
-            long = sosfilt(sections, long[::step], axis=0, zi=states[:, :, None] * long[::step][0])[
-                0
-            ][::step]
-        return np.ascontiguousarray(long[pad : pad + count, :columns])
-    run, _ = _compiled(len(sections))
-    factors = np.ascontiguousarray(sections[:, [0, 1, 2, 4, 5]])
-    row = 8 * padded
-    for first, stride in ((0, row), (len(long) - 1, -row)):
-        for group in range(0, padded, width):
-            state = np.ascontiguousarray(states[:, :, None] * long[first, group : group + width])
-            address = long.ctypes.data + first * row + 8 * group
-            run(address, stride, len(long), factors.ctypes.data, state.ctypes.data)
+        for _ in range(2):  # backwards after forwards
+            long = sosfilt(sections, long, axis=0, zi=states[:, :, None] * long[0])[0][::-1]
+    else:
+        run, _ = _compiled(len(sections))
+        factors = np.ascontiguousarray(sections[:, [0, 1, 2, 4, 5]])
+        row = 8 * padded
+        for first, stride in ((0, row), (len(long) - 1, -row)):
+            for group in range(0, padded, width):
+                start_values = long[first, group : group + width]
+                state = np.ascontiguousarray(states[:, :, None] * start_values)
+                address = long.ctypes.data + first * row + 8 * group
+                run(address, stride, len(long), factors.ctypes.data, state.ctypes.data)
     return np.ascontiguousarray(long[pad : pad + count, :columns])
 
 

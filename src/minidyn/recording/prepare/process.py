@@ -74,6 +74,14 @@ def recording_of(arrays: Mapping[str, Array], joint_names: Sequence[str], **more
     return Recording(**signals, joint_names=joint_names, telemetry=rest, prepared=True, **more)
 
 
+def cutoff_period(info: Mapping[str, object]) -> float:
+    """Return the samples of a period of the cut-off that a recording passed; 0: it is not known."""
+    cutoff, rate, every = (info.get(key) for key in ("cutoff", "rate", "decimate"))
+    if not (isinstance(cutoff, float) and isinstance(rate, float) and isinstance(every, int)):
+        return 0.0
+    return rate / every / cutoff
+
+
 def facts(
     settings: Processing, band: Band, parts: Sequence[Segment], used: int, logged: float
 ) -> dict[str, object]:

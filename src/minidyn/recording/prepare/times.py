@@ -26,7 +26,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from minidyn.arrays import Array, refuse_beyond_memory
+from minidyn.arrays import Array, refuse_beyond_memory, rms
 from minidyn.errors import DescriptionError
 from minidyn.notices import Notice, info
 from minidyn.recording.lazy import AnyRecording
@@ -80,17 +80,15 @@ TIMES = ("auto", "stamps", "even")
 GAP = 2.5  # steps: a longer one is a gap
 HEAD = 1 << 12  # size: samples that show the rate
 MIN_BURSTS = 10  # gaps: a few pauses are no bursts
-MIN_GAP_SHARE = 0.25  # of the time that the gaps of bursts take
 MAX_BURST = 20  # samples, on average, of what is taken as even because the user says so
 NEIGHBOURS = 8  # size: samples on either side over which a speed is taken
 MAX_STD = 0.2  # of `a`: a larger standard deviation says nothing
 MAX_HARMLESS_JITTER = 1e-3  # of a step
 MAX_EVEN_JITTER = 0.5  # of a step: more is not taken as even where positions say nothing
 MIN_QUANTA = 4.0  # smallest steps that a joint should have moved where a repeat is no measurement
-MIN_REPEATS = 0.3  # of the moving samples: the log is faster than the measurement
+MIN_SHARE = 0.3  # of time, samples or errors that a fault of the logger makes: less is no rule
 MIN_SOME_REPEATS = 0.01  # of the samples: logger and measurement have clocks of their own
 MIN_TICK_MOTION = 6.0  # over the noise of positions: so far they move within a tick that is counted
-MAX_LEFT = 0.7  # of the positions' steps, where counting ticks is right
 
 
 @dataclass(frozen=True)
@@ -141,9 +139,7 @@ def _decided(run: Recording, time: str, notices: list[Notice]) -> tuple[Recordin
 
     It is even.
     """
-    if len(run) < 4 * NEIGHBOURS:
-        return run, None
-    if time == "even":
+    if len(run) < 4 * NEIGHBOURS or time == "even":
         return run, None
     run = _measured_anew(run, notices)
     if time == "stamps":
@@ -221,7 +217,7 @@ def _bursts(run: Recording, time: str) -> tuple[NDArray[np.intp], NDArray[np.boo
         return None
     far = steps > GAP * float(np.median(steps))
     number, late = int(np.count_nonzero(far)), float(steps[far].sum())
-    if number < MIN_BURSTS or late < MIN_GAP_SHARE * float(steps[steps > 0].sum()):
+    if number < MIN_BURSTS or late < MIN_SHARE * float(steps[steps > 0].sum()):
         return None
     moved = np.abs(np.nan_to_num(np.diff(run.q, axis=0)))
     share = np.mean(moved / np.maximum(moved.mean(axis=0), 1e-300), axis=1)
@@ -348,13 +344,13 @@ def _measured_anew(run: Recording, notices: list[Notice]) -> Recording:
     Of each value the first sample is true.
     """
     fresh = np.concatenate([[True], np.any(np.diff(run.q, axis=0) != 0, axis=1)])
-    if 1.0 - fresh.mean() < MIN_REPEATS:
+    if 1.0 - fresh.mean() < MIN_SHARE:
         return run
     again = _repeats(_steps(run, 4 * NEIGHBOURS))
     rows = np.arange(len(run))
     changes = rows[fresh]
     lengths = np.diff(changes)[again[np.minimum(changes[:-1] + 1, len(run) - 1)]]
-    if not len(lengths) or again.sum() < MIN_REPEATS * (again.sum() + len(changes)):
+    if not len(lengths) or again.sum() < MIN_SHARE * (again.sum() + len(changes)):
         return run
     hold = max(2, round(float(np.median(lengths))))
     since = rows - np.maximum.accumulate(
@@ -388,7 +384,7 @@ def _believed(steps: _Steps) -> tuple[float, float]:
 def _size(values: Array) -> Array:
     """Return the robust size of each column, and of one that is mostly zero its mean square."""
     middle = 1.4826 * np.median(np.abs(values), axis=0)
-    return np.where(middle > 0, middle, np.sqrt(np.mean(values**2, axis=0)))
+    return np.where(middle > 0, middle, rms(values))
 
 
 def _counted(run: Recording, again: NDArray[np.bool_]) -> tuple[Recording, int, float] | None:
@@ -416,7 +412,7 @@ def _counted(run: Recording, again: NDArray[np.bool_]) -> tuple[Recording, int, 
         float(np.sum((weight * (steps.moved - steps.speed * length[:, None]) ** 2)[sure]))
         for length in (steps.even, steps.stamped, ticks * tick)
     )
-    if not sure.any() or counted > MAX_LEFT**2 * min(even, stamped):
+    if not sure.any() or counted > (1.0 - MIN_SHARE) ** 2 * min(even, stamped):
         return None
     t = made.t[0] + tick * np.concatenate([[0.0], np.cumsum(ticks)])
     return each_array(made, np.asarray, t=t), int(np.sum(ticks - 1)), tick

@@ -243,19 +243,32 @@ class SignalMap(SimpleNamespace):
 
         Of a study file it is the table [mapping].
         """
-        merged: dict[str, Any] = {}
-        if file is not None:
-            path = Path(file)
-            if not path.exists():
-                raise MissingFile(f"{path}: no such file")
-            try:
-                merged = parse_toml(read_bytes(path).decode("utf-8"), str(path))
-            except UnicodeDecodeError as error:
-                raise DescriptionError(f"{path}: not a TOML file ({error})") from None
-            merged = merged["mapping"] if isinstance(merged.get("mapping"), dict) else merged
-            _require(f"mapping key in {path.name}", merged, OPTIONS)
+        merged = {} if file is None else mapping_of(Path(file))
         _require("mapping option", options, OPTIONS)
         return cls(**{**merged, **options})
+
+
+def mapping_of(path: Path) -> dict[str, Any]:
+    """Return the options in a TOML file; of a study file those of its table [mapping]."""
+    if not path.exists():
+        raise MissingFile(f"{path}: no such file")
+    try:
+        options = parse_toml(read_bytes(path).decode("utf-8"), str(path))
+    except UnicodeDecodeError as error:
+        raise DescriptionError(f"{path}: not a TOML file ({error})") from None
+    options = options["mapping"] if isinstance(options.get("mapping"), dict) else options
+    _require(f"mapping key in {path.name}", options, OPTIONS)
+    return options
+
+
+def with_own_mapping(path: str) -> tuple[str, str | None]:
+    """Return a log's path and the mapping file that it names for itself: "B.csv:map.toml".
+
+    A drive's letter before a colon is part of the path.
+    """
+    log, colon, mapping = path.rpartition(":")
+    is_own = bool(colon) and len(log) > 1 and mapping.lower().endswith(".toml")
+    return (log, mapping) if is_own else (path, None)
 
 
 @dataclass(frozen=True)

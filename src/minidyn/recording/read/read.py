@@ -25,7 +25,13 @@ from minidyn.errors import (
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, warning
-from minidyn.recording.lazy import LEFT_OUT, ON_ERROR, LazyRecording, concatenate
+from minidyn.recording.lazy import (
+    LEFT_OUT,
+    ON_ERROR,
+    AnyRecording,
+    LazyRecording,
+    concatenate,
+)
 from minidyn.recording.prepare.unwrap import UNWRAPPED, continuous
 from minidyn.recording.read.bag import BagTable
 from minidyn.recording.read.bind import Binding, bind, guessed_signals
@@ -42,6 +48,7 @@ from minidyn.recording.read.mapping import (
     mapped_coupling,
     mapped_gains,
     mapped_locks,
+    with_own_mapping,
 )
 from minidyn.recording.read.mat import mat_table
 from minidyn.recording.read.parquet import ParquetTable, alike
@@ -131,7 +138,8 @@ def read_recording(
 
     Args:
         paths: One or several: files, patterns (runs/*.csv), folders of Parquet files, addresses
-            (s3://, https://).
+            (s3://, https://). A log may name a mapping of its own, "B.csv:map.toml", whose options
+            count before `mapping`.
         robot: A robot, its name or path: gives names and order of the joints, and limits that units
             are checked against; joints of the file that it does not have are left out, and joints
             of the robot that the file does not have are locked (a notice says where).
@@ -155,6 +163,13 @@ def read_recording(
             rate; a joint has no columns. The message names the file and what to do.
     """
     robot = None if robot is None else as_robot(robot)
+    groups = by_mapping([paths] if isinstance(paths, str | os.PathLike) else paths, mapping)
+    if len(groups) > 1 or (groups and groups[0][1] != mapping):
+        more: Any = {**options, "on_error": on_error, "executor": executor, "lazy": lazy}
+        read: list[AnyRecording] = [
+            read_recording(logs, robot, mapping=own, **more) for logs, own in groups
+        ]
+        return concatenate(read)
     given = SignalMap.of(options, None if mapping is None else Path(mapping))
     files = log_files(paths, on_error)
     # telemetry stays with recordings in memory alone
@@ -171,6 +186,24 @@ def read_recording(
     with reading(", ".join(map(str, files))):
         found = _read(files, robot, given, lazy, on_error, executor)
     return replace(found, notices=(*found.notices, *told)) if told else found
+
+
+def by_mapping(
+    paths: Iterable[str | os.PathLike[str]], mapping: str | os.PathLike[str] | None = None
+) -> list[tuple[list[str | os.PathLike[str]], str | os.PathLike[str] | None]]:
+    """Return logs that follow each other by the mapping file that they have in common.
+
+    Theirs is the one that they name ("B.csv:map.toml"), else `mapping`.
+    """
+    groups: list[tuple[list[str | os.PathLike[str]], str | os.PathLike[str] | None]] = []
+    for path in paths:
+        log, own = with_own_mapping(path) if isinstance(path, str) else (path, None)
+        used = mapping if own is None else own
+        if groups and groups[-1][1] == used:
+            groups[-1][0].append(log)
+        else:
+            groups.append(([log], used))
+    return groups
 
 
 def log_files(paths: Paths, on_error: str = "stop") -> list[Path]:
@@ -468,6 +501,20 @@ class _Source:
                 "(--rate)"
             )
         return values
+
+
+def opened(path: Path, given: SignalMap, robot: Robot | None = None) -> LogTable:
+    """Return a log as a table, its columns not understood yet."""
+    return _open_table(path, given, robot, keep=False)
+
+
+def understood(
+    table: LogTable, given: SignalMap, robot: Robot | None = None
+) -> tuple[Binding, str]:
+    """Return how a log's columns are understood, and the unit of its time; "": it has none."""
+    source = _bound(table, given, robot)
+    units = {factor: unit for unit, factor in SECONDS.items()}
+    return source.binding, units[source.factor] if source.binding.time else ""
 
 
 def _bound(table: LogTable, given: SignalMap, robot: Robot | None) -> _Source:

@@ -1,0 +1,5 @@
+"""Sizes and rounding that many files share: how often fits repeat, how long searches last."""
+
+MAX_FITS = 8  # size: fits that repeat until what they depend on agrees with what they give
+MAX_STEPS = 100  # size: of a nonlinear search
+ROUNDING = 1e-9  # rounding: of the largest value that it is compared with
