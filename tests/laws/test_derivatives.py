@@ -224,4 +224,4 @@ def test_free_bases_are_refused() -> None:
     robot = md.load("two_arm").with_free_base()
     still = np.zeros(robot.n)
     with pytest.raises(MinidynError, match="free base"):
-        md.linearize(robot, still, still, still)
+        md.linearize(robot, np.eye(robot.nq)[6], still, still)
