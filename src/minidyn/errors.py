@@ -177,6 +177,8 @@ _EXTRAS = {
     "fsspec": ("remote", "logs at addresses such as s3://"),
     "zarr": ("zarr", "Zarr stores"),
     "distributed": ("dask", "Dask clusters"),
+    "xacro": ("descriptions", ".xacro files"),
+    "robot_descriptions": ("descriptions", "robot descriptions"),
     "coal": ("collision", "distances of convex hulls"),
     "cuda": ("cuda", "functions on NVIDIA GPUs"),
     "starlette": ("studio", "pages of the studio"),

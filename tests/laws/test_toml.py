@@ -560,7 +560,7 @@ def test_sources_that_are_no_robot(tmp_path: Path) -> None:
         ("binary.toml", b"\x7fELF\0\0\0", "a binary file"),
         ("latin.toml", "name = 'Stäubli'".encode("latin-1"), "not UTF-8"),
         ("robot.yaml", b"a: 1", "ends with '.yaml'; expected one of .toml, .urdf"),
-        ("robot.xacro", b"<robot/>", "run `xacro robot.xacro"),
+        ("robot.xacro", b"<robot/>", "no link"),
         ("deep.toml", b"a = " + b"[" * 20000, "nested too deeply|not valid TOML"),
     ):
         path = tmp_path / name

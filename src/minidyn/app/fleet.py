@@ -18,6 +18,7 @@ from minidyn.arrays import Array, single_thread
 from minidyn.errors import MinidynError, UnknownName, Unsupported, WrongArgument
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.identification.consistency.consistency import consistent_model
+from minidyn.identification.consistency.knowledge import knowledge_of
 from minidyn.identification.consistency.prior import prior_parameters, require_values
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators import solve
@@ -266,7 +267,13 @@ def _model(
         known = prior_parameters(choice.robot, settings.prior, (kind,))
         require_values(settings.prior, known)
         result, told, weight, decisions = consistent_model(
-            choice.robot, base, found, data, known, settings.prior_kind
+            choice.robot,
+            base,
+            found,
+            data,
+            known,
+            settings.prior_kind,
+            knowledge=knowledge_of(choice.robot, settings),
         )
         beta, parameters, covariance = result.beta, result.phi, np.asarray(result.covariance)
         notices += told

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from numpy.typing import ArrayLike
 
@@ -24,6 +24,7 @@ from minidyn.errors import (
     reading,
 )
 from minidyn.files import read_bytes
+from minidyn.formats.descriptions import find_description, is_description
 from minidyn.formats.side_file import SIDE, read_with_side_file
 from minidyn.formats.toml.read import read_toml
 from minidyn.formats.urdf.surfaces import surfaces_of
@@ -32,7 +33,7 @@ from minidyn.model.lock import LockLike
 from minidyn.model.picture import Surfaces
 from minidyn.model.robot import Robot, require_fixed_base
 
-SUFFIXES = (".toml", ".urdf", ".xml", ".mjcf")
+SUFFIXES = (".toml", ".urdf", ".xacro", ".xml", ".mjcf")
 """File names that are understood."""
 
 _LOGS = (".csv", ".npz", ".mat", ".parquet", ".bag", ".mcap", ".db3", ".h5", ".hdf5", ".zarr")
@@ -80,13 +81,16 @@ def load(
     rotor_inertia: bool | Iterable[str] | None = None,
     friction: Iterable[str] | str | None = None,
     free_base: bool = False,
+    xacro_args: Mapping[str, Any] | None = None,
 ) -> Robot:
-    """Return a robot by its built-in name, or from a file: TOML, URDF or MJCF.
+    """Return a robot by its built-in name, or from a file: TOML, URDF, xacro or MJCF.
 
     A built-in name goes before a file of the same name; write ./name for the file.
 
     Args:
-        source: A name from :func:`robots`, or the path of a .toml, .urdf, .xml or .mjcf file.
+        source: A name from :func:`robots`, or the path of a .toml, .urdf, .xacro, .xml or .mjcf
+            file; or the name of a description that the package robot_descriptions has fetched:
+            "panda_description", "robot_descriptions:ur10_description".
         gravity: Acceleration of gravity in the world frame (3,), m/s²; None: what the file says.
         mount: Roll, pitch and yaw by which the base is turned in the world (3,), rad: see
             :meth:`Robot.mounted`.
@@ -99,13 +103,15 @@ def load(
             as in the file.
         free_base: The robot's base moves freely in the world: see :meth:`Robot.with_free_base`. A
             file with a floating joint says so itself.
+        xacro_args: Values of the arguments of a .xacro file, {"ur_type": "ur10e"}. Its expressions
+            are limited (docs/urdf-and-mjcf.md).
 
     Raises:
         DescriptionError: The file is wrong, with file and line.
         UnknownName: There is no built-in robot of that name, with near names.
     """
     with reading(source):
-        robot = _read(source)
+        robot = _read(source, xacro_args)
     if free_base:
         robot = robot.with_free_base()
     if gravity is not None:
@@ -160,7 +166,7 @@ def _as_robot(value: object, argument: str) -> Robot:
     )
 
 
-def _read(source: object) -> Robot:
+def _read(source: object, xacro_args: Mapping[str, Any] | None) -> Robot:
     if not isinstance(source, str | os.PathLike):
         raise DescriptionError(
             f"load: expected a built-in robot's name or a file's path, got {source!r}; names: "
@@ -180,11 +186,24 @@ def _read(source: object) -> Robot:
         advice = f"load {path.name.removesuffix(SIDE)!r} instead"
         raise DescriptionError(f"{path}: a side file, read with the robot beside it; {advice}")
     suffix = path.suffix.lower()
+    given = dict(xacro_args or {})
+    packages: Mapping[str, str] = {}
+    if isinstance(source, str) and is_description(name) and not path.exists():
+        described = find_description(name)
+        path, packages = described.path, described.packages
+        given = {**described.arguments, **given}
+        suffix = path.suffix.lower()
+    if given and suffix != ".xacro":
+        raise DescriptionError(f"xacro_args: {path} is no .xacro file; leave them out")
     if not suffix and isinstance(source, str) and not re.search(r"[/\\]", name):
         raise _unknown(name, path)
     _require_text(path, suffix)
     if suffix == ".toml":
         return read_toml(path)
+    if suffix == ".xacro":
+        from minidyn.formats.urdf.xacro import read_xacro
+
+        return read_xacro(path, given, packages)
     if suffix == ".urdf" or (suffix == ".xml" and root_element(path) == "robot"):
         from minidyn.formats.urdf.read import read_urdf
 
@@ -211,9 +230,6 @@ def _require_text(path: Path, suffix: str) -> None:
     if not path.exists():
         hint = near_names(path.stem, robots()) if path.parent == Path() else ""
         raise MissingFile(f"{path}: no such file{hint}")
-    if suffix == ".xacro":
-        advice = f"run `xacro {path.name} > robot.urdf`, load robot.urdf"
-        raise DescriptionError(f"{path}: xacro is a macro language; {advice}")
     if suffix not in SUFFIXES:
         raise DescriptionError(
             f"{path}: the name ends with {suffix!r}; expected one of {', '.join(SUFFIXES)}"

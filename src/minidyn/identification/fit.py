@@ -12,6 +12,7 @@ import numpy as np
 from minidyn.arrays import Array
 from minidyn.display import announce
 from minidyn.identification.consistency.consistency import ConsistentModel, consistent_model
+from minidyn.identification.consistency.knowledge import knowledge_of
 from minidyn.identification.diagnose.excitation import with_shown_condition
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.held_out import held_out_variance, model_error
@@ -144,6 +145,7 @@ class _Physical:
             self.inputs.prior(choice.robot),
             self.inputs.settings.prior_kind,
             chosen,
+            knowledge_of(choice.robot, self.inputs.settings),
         )
         decisions = made.decisions if chosen is None else self.models[-1].decisions
         self.models.append(made._replace(decisions=decisions))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from dataclasses import replace as changed
 from functools import cache
@@ -53,6 +54,10 @@ class ModelOptions(PreparationOptions, total=False):
     sign_width: ArrayLike | None
     prior: Prior
     prior_kind: str
+    total_mass: float | Sequence[float] | None
+    mass_bounds: Mapping[str, Sequence[float]] | None
+    symmetric: Iterable[Sequence[str]]
+    centres_inside: bool
     cutoff: float | None
 
 
@@ -93,6 +98,14 @@ class Settings(Preparation):
     """Robot with prior values, its name or path, or values (p,); None: the robot's own; False."""
     prior_kind: str = "entropic"
     """Distance from the prior: "entropic", "euclidean" or "geodesic"."""
+    total_mass: float | Sequence[float] | None = None
+    """Mass of all moving links, kg, or (mass, standard deviation), 2 % else; None: not known."""
+    mass_bounds: Mapping[str, Sequence[float]] | None = None
+    """Links, or patterns, and bounds of their masses, kg: {"forearm": [1.0, 3.0]}; None: none."""
+    symmetric: Iterable[Sequence[str]] = ()
+    """Pairs of links, or patterns, that are mirror images: [("left_*", "right_*")]; () for none."""
+    centres_inside: bool = False
+    """Whether centres of mass lie inside the boxes around the shapes of the robot's file."""
     consistent: bool = True
     """Whether the model is made physically consistent."""
 
@@ -119,6 +132,7 @@ class Settings(Preparation):
         if CUTOFF in self.force_terms and self.cutoff is not None:
             raise WrongArgument(f"force_terms: {CUTOFF} is given, {self.cutoff:g} Hz")
         self._hold_names("measured")
+        self._check_knowledge()
         rotors = self.rotor_inertia
         if not (rotors is None or isinstance(rotors, bool)):
             if isinstance(rotors, str) or not isinstance(rotors, Iterable):
@@ -133,6 +147,37 @@ class Settings(Preparation):
             self._hold("prior", os.fspath(self.prior))
         elif not (self.prior is None or isinstance(self.prior, Robot | str | bool)):
             self._hold("prior", _numbers("prior", self.prior))
+
+    def _check_knowledge(self) -> None:
+        """Check and hold what is said of bodies."""
+        require_flag("centres_inside", self.centres_inside)
+        if self.total_mass is not None:
+            mass = _numbers("total_mass", self.total_mass)
+            values = (mass,) if isinstance(mass, float) else mass
+            if len(values) not in (1, 2) or not all(0 < one < math.inf for one in values):
+                raise WrongArgument(
+                    f"total_mass: expected kg above 0, or kg and a deviation, got {mass!r}"
+                )
+            self._hold("total_mass", mass)
+        if self.mass_bounds is not None:
+            if not isinstance(self.mass_bounds, Mapping):
+                raise WrongArgument(
+                    'mass_bounds: expected a table {"link": [least, most]}, kg, got '
+                    f"{self.mass_bounds!r}"
+                )
+            bounds = {str(name): _bounds(str(name), two) for name, two in self.mass_bounds.items()}
+            self._hold("mass_bounds", bounds)
+        pairs = [tuple(pair) if isinstance(pair, list | tuple) else () for pair in self.symmetric]
+        if not all(len(pair) == 2 and all(isinstance(o, str) for o in pair) for pair in pairs):
+            raise WrongArgument(
+                f'symmetric: expected pairs such as [("left_*", "right_*")], got {self.symmetric!r}'
+            )
+        self._hold("symmetric", tuple(pairs))
+        said = self.total_mass or self.mass_bounds or self.symmetric or self.centres_inside
+        if said and not self.consistent:
+            raise WrongArgument(
+                "total_mass, mass_bounds, symmetric and centres_inside need consistent=True"
+            )
 
     def _hold_names(self, name: str) -> None:
         """Hold an option that is None or names of joints as a tuple."""
@@ -310,9 +355,19 @@ def _numbers(name: str, values: Any) -> float | tuple[Any, ...]:
     return float(array) if array.ndim == 0 else tuple(array.tolist())
 
 
+def _bounds(name: str, given: Any) -> list[float]:
+    """Return the least and the most of a mass, kg."""
+    values = _numbers(f"mass_bounds, {name}", given)
+    if not (isinstance(values, tuple) and len(values) == 2 and 0 <= values[0] < values[1]):
+        raise WrongArgument(f"mass_bounds, {name}: expected [least, most], kg, got {given!r}")
+    return [float(one) for one in values]
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, Robot):
         return toml_text(value)
+    if isinstance(value, tuple) and value and all(isinstance(one, tuple) for one in value):
+        return [list(one) for one in value]
     return list(value) if isinstance(value, tuple) else value
 
 

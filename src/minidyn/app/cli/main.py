@@ -27,6 +27,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "show": ("show", "Show a robot: tree, geometry, limits, parameters."),
         "base": ("base", "Find base parameters and print each as a formula."),
         "explain": ("explain", "Say why a parameter is identified, regrouped or has no effect."),
+        "equivalence": ("equivalence", "Compare sets of base parameters, as papers print them."),
         "formulas": ("formulas", "Print dynamics, regressors and relations as formulas."),
         "count": ("code", "Count the operations of dynamic functions."),
         "generate": ("code", "Write a function of a robot as source code."),

@@ -182,7 +182,26 @@ _CHANGES = (
         default=None,
         help="The robot's base moves freely in the world (docs/free-base.md).",
     ),
+    click.option(
+        "--xacro-arg",
+        "xacro_args",
+        multiple=True,
+        callback=lambda context, parameter, words: _pairs(words),
+        metavar="NAME=VALUE",
+        help="An argument of a .xacro file; repeat.",
+    ),
 )
+
+
+def _pairs(words: Files) -> dict[str, str] | None:
+    """Return {name: value} of words NAME=VALUE; None: not given."""
+    made = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not (name and equals):
+            raise click.BadParameter(f"{word!r}: expected NAME=VALUE, such as ur_type=ur10e")
+        made[name] = value
+    return made or None
 
 
 def _with_changes(command: F) -> F:
@@ -202,7 +221,7 @@ def _with_changes(command: F) -> F:
     return made  # type: ignore[no-any-return]
 
 
-_ROBOT_OPTIONS = ("gravity", "mount", "lock", "keep_joints", "free_base")
+_ROBOT_OPTIONS = ("gravity", "mount", "lock", "keep_joints", "free_base", "xacro_args")
 
 
 def robot_argument(command: F) -> F:

@@ -170,6 +170,8 @@ def changes_line(robot: Robot, changes: Mapping[str, Any] | None = None) -> tupl
     for name in ("gravity", "mount"):
         if name in (changes or {}):
             words += [f"--{name}", ",".join(f"{number!r}" for number in (changes or {})[name])]
+    for name, value in (changes or {}).get("xacro_args", {}).items():
+        words += ["--xacro-arg", f"{name}={value}"]
     for joint, position in robot.locked_joints.items():
         words += ["--lock", f"{joint}={position!r}"]
     return tuple(words)

@@ -17,6 +17,7 @@ from minidyn.app.study import schema
 from minidyn.app.study.schema import SEVERAL, STEPS
 from minidyn.errors import DescriptionError, MinidynError, near_names, reading
 from minidyn.excitation.bounds import read_limits
+from minidyn.formats.descriptions import is_description
 from minidyn.formats.load import robots
 from minidyn.formats.toml.table import Table, read_tables
 from minidyn.identification.verdict import Limits
@@ -59,7 +60,9 @@ class Study:
 
     def robot_path(self, name: str) -> str:
         """Return a built-in name as it is, a file as one relative to the study file."""
-        return name if name in robots() else str(self.path.parent / name)
+        file = self.path.parent / name
+        is_name = name in robots() or (is_description(name) and not file.exists())
+        return name if is_name else str(file)
 
 
 def read_study(path: str | Path) -> Study:

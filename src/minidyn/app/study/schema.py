@@ -146,6 +146,7 @@ ROBOT: dict[str, Check] = {
     "mount": _mount,
     "lock": _lock,
     "keep_joints": _texts,
+    "xacro_args": _kind("a table of names and values", lambda value: isinstance(value, dict)),
     "coupling": _coupling,
 }
 MAPPING: dict[str, Check] = dict.fromkeys(OPTIONS, _any)

@@ -230,14 +230,15 @@ DYNAMICS = {"damping": "Fv", "friction": "Fc"}
 _ENTRIES = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
 
 
-def read_urdf(path: Path) -> Robot:
+def read_urdf(path: Path, text: str | None = None) -> Robot:
     """Return the robot a URDF file describes, its root link fixed to the world.
 
+    The text is given where it is not that of the file: expanded by xacro.
     A side file is not looked at. Damping and friction of <dynamics> become the columns Fv and Fc (a
     zero adds none), <mimic> a follower, a transmission's reduction the gear ratio. A moving body
     none of whose links has an <inertial> is unknown.
     """
-    root = read_xml(path, "robot")
+    root = read_xml(path, "robot", text)
     try:
         parts = read_parts(root)
         annex = root.child("minidyn")

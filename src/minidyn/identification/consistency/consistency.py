@@ -9,8 +9,9 @@ silent lie near the prior. How strong the prior is, held-out blocks of time deci
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from minidyn.arrays import Array, covariance_root, left_open, single_thread
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError, ShapeError, UnknownName
 from minidyn.identification.consistency.certificate import Certificate, driving, proved
+from minidyn.identification.consistency.knowledge import Knowledge
 from minidyn.identification.consistency.primal_dual import Pair, Solved, solve, spread
 from minidyn.identification.consistency.prior import (
     DISTANCES,
@@ -45,6 +47,7 @@ from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, warning
 
 _ATTEMPTS = 5
+_ROUNDS = 12  # size: in which the bounds that bind are found
 # misfit, in noise variances, beyond which the noise is not what keeps data and bodies apart
 _ENOUGH = 1e6
 
@@ -120,6 +123,7 @@ def make_consistent(
     covariance: Array | None = None,
     log_covariance: Array | None = None,
     shares: Array | None = None,
+    known: tuple[Array, Array] | None = None,
 ) -> ConsistentFit:
     """Return the consistent standard parameters phi that minimise ‖R beta(phi) - z‖² + weight ·
     D(phi, prior).
@@ -151,6 +155,8 @@ def make_consistent(
             leave one open; then that of the result is computed, too.
         log_covariance: Part of it (b, b) that other logs of the robot do not share; None: all.
         shares: Part of the weight of each link (links,); None: all.
+        known: Further rows (k, p) of standard parameters and their values (k,), both over their
+            standard deviations: what people know about bodies (`knowledge`).
 
     Raises:
         ShapeError: Arrays do not fit together.
@@ -168,7 +174,8 @@ def make_consistent(
     with single_thread():
         for _ in range(_ATTEMPTS):
             root = math.sqrt(factor)
-            plain = whiten(robot, base, [(R / root, z / root, centre)], mass, one_sign)
+            data = [(R / root, z / root, centre)]
+            plain = whiten(robot, base, data, mass, one_sign, known)
             problem = weighted(plain, prior_kind, weight / factor, shares)
             found = solve(problem, start)
             iterations += found.steps
@@ -257,6 +264,21 @@ def _given(robot: Robot, prior: Prior, prior_kind: str, mass: float | None) -> A
     return np.full(len(robot.layout), np.nan) if known is None else known
 
 
+def _with_knowledge(
+    fitted: Callable[..., ConsistentFit], knowledge: Knowledge, both: Mapping[str, Any]
+) -> ConsistentFit:
+    """Return the fit in which what people know holds: bounds join until none is broken."""
+    pushes: dict[int, float] = {}
+    for number in range(_ROUNDS):
+        phi = fitted(known=knowledge.rows(pushes)).phi
+        wanted = knowledge.next_pushes(phi, pushes)
+        if wanted.keys() == pushes.keys() and not knowledge.broken(phi):
+            break
+        # where bounds come and go, the last rounds keep all that ever broke
+        pushes = wanted if number < _ROUNDS // 2 else {**pushes, **wanted}
+    return fitted(known=knowledge.rows(pushes), **both)
+
+
 def _snapped(problem: Whitened, x: Array) -> Array:
     """Return x moved onto what (nearly) noise-free data fix exactly, where that is consistent."""
     directions, values = problem.exact[0]
@@ -283,6 +305,7 @@ def consistent_model(
     known: Array | None,
     prior_kind: str = "entropic",
     chosen: Mapping[str, Any] | None = None,
+    knowledge: Knowledge | None = None,
 ) -> ConsistentModel:
     """Return the consistent model nearest to data and prior.
 
@@ -295,6 +318,7 @@ def consistent_model(
             geometry where data are silent.
         prior_kind: "entropic", "euclidean" or "geodesic".
         chosen: Record of the model of nearly the same data, which has the scale of the prior.
+        knowledge: What people know about the bodies.
     """
     seen, record, decisions = typical_sizes(recording), dict[str, Any](), tuple[Decision, ...]()
     scaled: dict[str, Any] = {}
@@ -309,7 +333,8 @@ def consistent_model(
         scaled["shares"] = prior.shares
         record, decisions = {"prior_kind": prior_kind, **prior.record}, prior.decisions
         notices += prior.notices
-    fit = make_consistent(
+    fitted = partial(
+        make_consistent,
         robot,
         base,
         solution.R,
@@ -317,11 +342,14 @@ def consistent_model(
         prior_kind=prior_kind,
         rss=solution.rest,
         seen=seen,
-        covariance=solution.covariance,
-        log_covariance=solution.of_log,
         **scaled,
     )
+    both: dict[str, Any] = {"covariance": solution.covariance, "log_covariance": solution.of_log}
+    fit = fitted(**both) if knowledge is None else _with_knowledge(fitted, knowledge, both)
     notices += fit.notices
+    if knowledge is not None:
+        record["knowledge"] = knowledge.record(fit.phi)
+        notices += knowledge.notices(fit.phi)
     if names := describe_open(solution.R, base):
         record["open"] = names
         text = f"the recording does not determine all base parameters: combinations of {names} "

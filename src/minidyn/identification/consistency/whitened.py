@@ -43,7 +43,7 @@ MARGIN = 1e-4
 # entropy, in noise variances, that always keeps a link consistent and a drive term positive
 _BARRIER = 1e-4
 _MASS = 0.5  # pull of every mass to its prior value: a factor of three costs one noise variance
-_TOTAL = 0.02  # relative standard deviation of a total mass that is given
+TOTAL_STD = 0.02  # relative standard deviation of a total mass that is given
 _STEEPEST = (
     1e6  # data more precise than this (relative) are as good as exact: beyond it lies rounding
 )
@@ -152,11 +152,13 @@ def whiten(
     data: Sequence[tuple[Array, Array, Centre]],
     mass: float | None = None,
     plain: Collection[int] = (),
+    known: tuple[Array, Array] | None = None,
 ) -> Whitened:
     """Return the problems without units, the prior without any weight yet.
 
     Data are, for each case, R (b, b) in units of the noise, z (b,) and the prior; the total mass,
-    kg, may be unknown. Plain joints, by their indices, have no friction terms that are negative;
+    kg, may be unknown; further rows (k, p) and values (k,) are `known`, in units of their
+    standard deviations. Plain joints, by their indices, have no friction terms that are negative;
     for the others sums count.
     """
     layout = robot.layout
@@ -170,6 +172,7 @@ def whiten(
         groups(robot, plain),
     )
     most = max(len(R) for R, _, _ in data) + (mass is not None)
+    most += 0 if known is None else len(known[1])
     parts: list[dict[str, Array]] = []
     exact = []
     for R, z, centre in data:
@@ -196,8 +199,13 @@ def whiten(
         D, t, fixed = _limited(R @ (base.matrix @ matrix), z - R @ (base.matrix @ offset))
         if mass is not None:
             of_mass = np.zeros(p)
-            of_mass[np.array(links) + 9] = 1.0 / (_TOTAL * mass)
-            D, t = np.vstack([D, of_mass @ matrix]), np.append(t, 1.0 / _TOTAL - of_mass @ offset)
+            of_mass[np.array(links) + 9] = 1.0 / (TOTAL_STD * mass)
+            D, t = (
+                np.vstack([D, of_mass @ matrix]),
+                np.append(t, 1.0 / TOTAL_STD - of_mass @ offset),
+            )
+        if known is not None:
+            D, t = np.vstack([D, known[0] @ matrix]), np.append(t, known[1] - known[0] @ offset)
         D, t = np.pad(D, ((0, most - len(D)), (0, 0))), np.pad(t, (0, most - len(t)))
         of_prior = {
             "q": 0.5 * centre.faint[drives],
