@@ -22,7 +22,7 @@ FLAGS = [
 PATIENCE = 120_000.0
 """Milliseconds that a busy machine may take for anything."""
 
-NOT_GREY = """(canvas) => {
+PIXELS = """(canvas) => {
   const copy = document.createElement("canvas");
   copy.width = canvas.width; copy.height = canvas.height;
   const paper = copy.getContext("2d", { willReadFrequently: true });
@@ -31,11 +31,12 @@ NOT_GREY = """(canvas) => {
   let count = 0, sum = 0;
   for (let k = 0; k < data.length; k += 4) {
     const most = Math.max(data[k], data[k + 1], data[k + 2]), least = Math.min(data[k], data[k + 1], data[k + 2]);
-    if (data[k + 3] && most - least > 40) { count += 1; sum = (sum * 31 + k + most) % 1000000007; }
+    if (data[k + 3] && most - least > 40) count += 1;
+    sum = (sum * 31 + data[k] + 3 * data[k + 1] + 7 * data[k + 2]) % 1000000007;
   }
   return [count, sum];
 }"""  # noqa: E501
-"""How many pixels of a canvas have a colour, and a hash of where they are."""
+"""How many pixels of a canvas have a colour, and a hash of all pixels."""
 
 
 @contextmanager
