@@ -1,7 +1,7 @@
 """A long log of a 7-joint arm, and its identification in a process of its own.
 
     python benchmarks/long_log.py make FILE SECONDS      write a Parquet file, 1000 samples a second
-    python benchmarks/long_log.py identify FILE          identify from it; prints one line of JSON: time and memory
+    python benchmarks/long_log.py identify FILE [METHOD] identify from it; prints one line of JSON: time and memory
 
 The log is an exciting motion of the Panda with friction and rotor inertia: noisy positions (encoder
 steps), torques by inverse dynamics with noise. It is written in pieces and never in memory as a
@@ -62,7 +62,7 @@ def make(path: Path, seconds: float) -> None:
             )
 
 
-def identify(path: Path) -> dict[str, Any]:
+def identify(path: Path, method: str | None = None) -> dict[str, Any]:
     """Identify from the log, left on disk.
 
     Return seconds, processor seconds, peak memory and the error of the fit.
@@ -72,7 +72,7 @@ def identify(path: Path) -> dict[str, Any]:
     start, begun = time.perf_counter(), time.process_time()
     robot = robot_of_log()
     log = md.read_recording(path, robot, lazy=True)
-    estimate = md.identify(robot, log, friction="own", rotor_inertia=None)
+    estimate = md.identify(robot, log, method, friction="own", rotor_inertia=None)
     found = {
         "samples": len(log),
         "used": estimate.samples,
@@ -106,4 +106,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "make":
         make(Path(sys.argv[2]), float(sys.argv[3]))
     else:
-        print(json.dumps(identify(Path(sys.argv[2]))))
+        print(json.dumps(identify(Path(sys.argv[2]), *sys.argv[3:])))

@@ -46,8 +46,7 @@ class Entry:
     """What one docstring says.
 
     Attributes:
-        module: Path of the file in src/minidyn, "base/rank.py"; with "tests/" before it where a
-            test computes it.
+        module: Path of the file in src/minidyn, "base/rank.py".
         name: Function, method or class; "" for the module itself.
         implements: Text after `Implements:`, "" where there is none.
         differs: Text after `Differs:`, "" where there is none.
@@ -63,8 +62,8 @@ class Entry:
 def entries() -> list[Entry]:
     """All docstrings that name a source, file by file."""
     found = []
-    for path in (*sorted(SOURCE.rglob("*.py")), TESTS / "laws" / "table_vii.py"):
-        module = path.relative_to(SOURCE if path.is_relative_to(SOURCE) else ROOT).as_posix()
+    for path in sorted(SOURCE.rglob("*.py")):
+        module = path.relative_to(SOURCE).as_posix()
         for name, text in _docstrings(ast.parse(path.read_text(encoding="utf-8"))):
             implements, differs = _line(text, "Implements"), _line(text, "Differs")
             if implements or differs:
@@ -160,8 +159,6 @@ def _tests() -> Tests:
 
 
 def _module(path: str) -> str:
-    if path.startswith("tests/"):
-        return Path(path).stem
     return "minidyn." + path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
@@ -281,8 +278,7 @@ def _order(equations: str, entry: Entry) -> tuple[object, ...]:
 
 def _link(entry: Entry) -> str:
     module = entry.module.removesuffix(".py").replace("/", ".")
-    place = entry.module if entry.module.startswith("tests/") else f"src/minidyn/{entry.module}"
-    return f"[{module}{'.' + entry.name if entry.name else ''}](../{place})"
+    return f"[{module}{'.' + entry.name if entry.name else ''}](../src/minidyn/{entry.module})"
 
 
 def _cell(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+import minidyn as md
 from minidyn.model.assemble import LooseJoint, LooseLink, assemble
 from minidyn.model.geometry import Step
 from minidyn.model.parameters import from_body
@@ -92,3 +93,53 @@ def some_state(robot: Robot, count: int, seed: int = 0) -> tuple[Array, ...]:
     q = rng.normal(size=(count, robot.nq))
     q[:, 3:7] /= np.linalg.norm(q[:, 3:7], axis=1, keepdims=True)
     return q, *rng.normal(size=(2, count, robot.n))
+
+
+def quadruped(seed: int = 0) -> Robot:
+    """Return a trunk with four legs of three joints, bodies of random inertia."""
+    rng = np.random.default_rng(seed)
+
+    def body(name: str, mass: float, com: tuple[float, ...], size: float) -> LooseLink:
+        a = np.eye(3) + 0.2 * rng.normal(size=(3, 3))
+        spread = mass * size**2 * (a @ a.T)  # second moments
+        return LooseLink(name, "", from_body(mass, com, np.trace(spread) * np.eye(3) - spread))
+
+    links, joints = [body("trunk", 9.0, (0.02, 0.0, 0.03), 0.2)], []
+    for leg, (x, y) in {
+        "fl": (0.2, 0.1),
+        "fr": (0.2, -0.1),
+        "hl": (-0.2, 0.1),
+        "hr": (-0.2, -0.1),
+    }.items():
+        side = np.sign(y)
+        parts = (
+            ("hip", "rx", (x, y, 0.0), 0.7, (0.0, 0.0, 0.0), 0.05),
+            ("thigh", "ry", (0.0, 0.08 * side, 0.0), 1.0, (0.0, 0.01 * side, -0.03), 0.08),
+            ("shank", "ry", (0.0, 0.0, -0.2), 0.3, (0.0, 0.0, -0.1), 0.07),
+        )
+        parent = "trunk"
+        for part, motion, at, mass, com, size in parts:
+            name = f"{leg}_{part}"
+            links.append(body(name, mass, com, size))
+            place = tuple(Step("t" + k, float(v)) for k, v in zip("xyz", at) if v)
+            joints.append(
+                LooseJoint(f"{name}_joint", "", "continuous", parent, name, place, motion)
+            )
+            parent = name
+    return assemble("quadruped", links, joints).with_free_base()
+
+
+def smooth_motion(robot: Robot, seed: int, samples: int = 800) -> md.Recording:
+    """Return a smooth motion of base and joints, with true torques."""
+    rng, dt = np.random.default_rng(seed), 0.01
+    t = dt * np.arange(samples)
+    rates = 2 * np.pi * rng.uniform(0.2, 0.8, size=(robot.n, 3))
+    sizes, phases = rng.normal(size=(robot.n, 3)), rng.uniform(0, 2 * np.pi, size=(robot.n, 3))
+    angle = rates * t[:, None, None] + phases
+    dq, ddq = (sizes * np.sin(angle)).sum(-1), (sizes * rates * np.cos(angle)).sum(-1)
+    q = np.zeros((samples, robot.nq))
+    q[0, 6] = 1.0
+    for k in range(samples - 1):
+        q[k + 1] = md.integrate(robot, q[k], dt * (dq[k] + dq[k + 1]) / 2)
+    tau = md.inverse_dynamics(robot, q, dq, ddq)
+    return md.Recording(t, q, tau, dq, ddq, robot.joint_names)

@@ -98,6 +98,9 @@ from minidyn.base.minimal_functions import inertia_matrix as inertia_matrix
 from minidyn.base.minimal_functions import compile as compile
 from minidyn.dynamics.drives import drive_states as drive_states
 from minidyn.base.minimal_functions import forward_dynamics as forward_dynamics
+from minidyn.dynamics.functions import inverse_dynamics_derivatives as inverse_dynamics_derivatives
+from minidyn.dynamics.functions import forward_dynamics_derivatives as forward_dynamics_derivatives
+from minidyn.dynamics.functions import linearize as linearize
 from minidyn.dynamics.functions import regressor as regressor
 from minidyn.dynamics.functions import base_regressor as base_regressor
 from minidyn.dynamics.regressor_forms import slotine_li_regressor as slotine_li_regressor

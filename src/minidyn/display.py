@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -61,6 +62,7 @@ Progress = Callable[[int], None]
 """Called with the number done so far."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+_T = TypeVar("_T")
 
 
 # -------------------------------------------------------------------- markup
@@ -363,6 +365,39 @@ def shows_progress(
         return cast("_Function", call)
 
     return decorate
+
+
+_LISTENER: ContextVar[Callable[[str, object], None] | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def listening(listener: Callable[[str, object], None]) -> Iterator[None]:
+    """Hear what long calls announce inside: "phase" with its name, "decision" with what it is."""
+    before = _LISTENER.set(listener)
+    try:
+        yield
+    finally:
+        _LISTENER.reset(before)
+
+
+def announce(what: str, content: object) -> None:
+    """Say where a long call is, to whoever listens; it changes nothing."""
+    listener = _LISTENER.get()
+    if listener is not None:
+        listener(what, content)
+
+
+class Announced(list[_T]):
+    """A list whose new entries are announced."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__()
+        self._what = what
+
+    def append(self, entry: _T) -> None:
+        """Add an entry and announce it."""
+        super().append(entry)
+        announce(self._what, entry)
 
 
 def counted(progress: Callable[[int], None] | None) -> Callable[[int], None] | None:

@@ -181,6 +181,8 @@ _EXTRAS = {
     "robot_descriptions": ("descriptions", "robot descriptions"),
     "coal": ("collision", "distances of convex hulls"),
     "cuda": ("cuda", "functions on NVIDIA GPUs"),
+    "starlette": ("studio", "pages of the studio"),
+    "uvicorn": ("studio", "pages of the studio"),
 }
 
 

@@ -18,11 +18,9 @@ from minidyn.base.equivalence import rows_of_text
 from minidyn.model.robot import Robot
 
 # Gautier's d0 by its old name
-pytestmark = pytest.mark.filterwarnings("ignore:model=.static.:DeprecationWarning")
-
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "gautier.json").read_text())
 PUMA, HPR = GOLDEN["gautier_puma"], GOLDEN["hpr"]["result_B"]
-MODELS = ("torque", "static", "energy")
+MODELS = ("torque", "zero_speed", "energy")
 
 
 def relations(base: md.BaseMap) -> dict[str, dict[str, float]]:

@@ -19,11 +19,9 @@ from minidyn.base.numeric.samples import JointStates, model_rows
 from minidyn.model.robot import Robot
 
 # Gautier's d0 by its old name
-pytestmark = pytest.mark.filterwarnings("ignore:model=.static.:DeprecationWarning")
-
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "gautier.json").read_text())
 PUMA = GOLDEN["gautier_puma"]
-MODELS = ("torque", "static", "energy")
+MODELS = ("torque", "zero_speed", "energy")
 TABLE_V = """
 ZZR1 = ZZ1 + Ia1 + YY2 + YY3 + 2 R3 MZ3 + (D3² + R3²) M3 + (D3² + D4² + R3²)(M4 + M5 + M6)
 XXR2 = XX2 - YY2 - D3² (M3 + M4 + M5 + M6)

@@ -11,8 +11,8 @@ from chain_cases import special_chain
 import minidyn as md
 from conftest import count
 from minidyn.arrays import Array
-from minidyn.dynamics.mdh_frames import to_mdh
 from minidyn.errors import ShapeError, Unsupported
+from minidyn.model.mdh_frames import to_mdh
 from minidyn.model.placements import tree_pose
 from minidyn.model.robot import Robot
 from robot_cases import formula_robot, random_robot

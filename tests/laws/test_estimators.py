@@ -15,6 +15,7 @@ from minidyn.control.controller import Controller
 from minidyn.errors import MinidynError
 from minidyn.identification.consistency.certificate import certify
 from minidyn.identification.diagnose.exogeneity import exogeneity_test
+from minidyn.identification.estimators import least_squares
 from minidyn.identification.estimators.closed_loop import settled, simulated
 from minidyn.identification.estimators.linear_system import fit_system
 from minidyn.identification.estimators.method import Options, Solution
@@ -461,3 +462,25 @@ def test_what_no_sample_shows_may_stay_open(method) -> None:
     found = solution(method, recording, "two_link", allow_open=True)
     assert np.isinf(np.diag(found.covariance)).any()
     assert np.isfinite(found.beta).all()
+
+
+@pytest.mark.parametrize("seed", range(count(2, 20)))
+def test_robust_weights_are_those_of_hubers_loss(seed: int) -> None:
+    """What robust weights settle at has no slope in Huber's loss; least squares have."""
+    robot, base, run = truth(), base_of(), exact_states("puma4", seed)
+    rng = np.random.default_rng(seed)
+    hit = rng.random(run.tau.shape) < 0.1
+    run = replace(run, tau=run.tau + hit * 8.0 * rng.normal(size=run.tau.shape))
+    Y = md.regressor(robot, run.q, run.dq, run.ddq, columns=base.kept)
+    assert base.mixing is None
+
+    def slope(found: least_squares.Fit, sigma: np.ndarray) -> float:
+        """The slope of the loss, as a step of parameters in their standard deviations."""
+        residual = run.tau - Y @ found.beta
+        psi = np.clip(residual / sigma, -1.345, 1.345) / sigma
+        return float(np.abs(np.linalg.solve(found.R.T, np.einsum("tj,tjb->b", psi, Y))).max())
+
+    wls, irls = (least_squares.fit(robot, base, run, method) for method in ("wls", "irls"))
+    sigma = irls.weight.before.sigma
+    assert slope(irls, sigma) < 2 * least_squares._SETTLED
+    assert slope(wls, sigma) > 0.5

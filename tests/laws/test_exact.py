@@ -32,8 +32,6 @@ from minidyn.model.robot import Robot
 from robot_cases import robot_of_seed
 
 # Gautier's d0 by its old name
-pytestmark = pytest.mark.filterwarnings("ignore:model=.static.:DeprecationWarning")
-
 Array = NDArray[np.float64]
 RIGHT = math.pi / 2
 DOWN = (0.0, 0.0, -9.81)
@@ -95,7 +93,7 @@ def test_three_models_agree_without_friction(part: int) -> None:
     for seed in range(part, count(20, 400), 2):
         robot = special_robot(seed).with_drives(friction=())
         torque, static, energy = (
-            md.base_parameters(robot, model=model) for model in ("torque", "static", "energy")
+            md.base_parameters(robot, model=model) for model in ("torque", "zero_speed", "energy")
         )
         assert torque.kept == static.kept == energy.kept, seed
         assert torque.eliminated == static.eliminated == energy.eliminated, seed
@@ -204,7 +202,7 @@ def test_gravity_tilt_and_load_change_what_is_seen() -> None:
 def test_friction_takes_part_in_torque_only() -> None:
     robot = md.load("puma560", friction=("viscous", "coulomb", "offset"))
     assert md.base_parameters(robot).rank == 40 + 18
-    for model in ("static", "energy"):
+    for model in ("zero_speed", "energy"):
         base = md.base_parameters(robot, model=model)
         assert base.rank == 40
         assert base.statuses["Fv1"] == f"no effect: friction takes no part in the {model} model"

@@ -7,7 +7,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from chain_cases import special_chain
-from table_vii import Combinations, composites_of_set, set_formulation_1, set_formulation_2
 
 import minidyn as md
 from conftest import count
@@ -15,13 +14,20 @@ from minidyn.base import minimal_functions
 from minidyn.base.closed_form.mlc import mlc_base
 from minidyn.base.virtual_links import carrier_of, rigid_chain
 from minidyn.dynamics import functions
-from minidyn.dynamics.mdh_chain import mdh_rows, stands
+from minidyn.dynamics.mdh_chain import stands
 from minidyn.dynamics.papers.chain import chain_at, composite_bodies, composite_moments
 from minidyn.dynamics.papers.composite import Constants, inertia_constants_of
 from minidyn.dynamics.papers.formulations import FORMULATIONS, formulation_meeting, joint_wrench
 from minidyn.dynamics.papers.minimal import record_minimal
+from minidyn.dynamics.papers.table_vii import (
+    Combinations,
+    composites_of_set,
+    set_formulation_1,
+    set_formulation_2,
+)
 from minidyn.errors import MinidynError, NotEquivalent, UnknownName, Unsupported
 from minidyn.graph.function import evaluate
+from minidyn.model.mdh_rows import mdh_rows
 from minidyn.model.robot import Robot
 from minidyn.papers.operation_count import operation_count
 from robot_cases import random_chain, random_state, relative_error
@@ -115,6 +121,37 @@ def test_table_vii_needs_the_minimal_set_alone(seed: int) -> None:
         assert np.abs(
             np.array(build(chain, chain_constants, made, r, s)) - expected
         ).max() < 1e-12 * max(size, np.abs(expected).max())
+
+
+@pytest.mark.parametrize("seed", range(count(20, 1000)))
+def test_the_set_as_printed_gives_the_matrix(seed: int) -> None:
+    """From the values of the closed-form set, drives included, in a batch."""
+    robot = special_chain(seed + 50)
+    if seed % 2:
+        robot = robot.with_drives(rotor_inertia=True)
+        extra = [0.5 if np.isnan(value) else value for value in robot.parameters]
+        robot = robot.with_parameters(extra)
+    q = random_state(robot, np.random.default_rng(seed), 3)[0]
+    expected = functions.inertia_matrix(robot, q)
+    beta = mlc_base(robot).values()
+    size = np.abs(robot.parameters).max()
+    size *= (1 + max(abs(row.a) + abs(row.d) for row in mdh_rows(robot))) ** 2 / 1e3
+    for formulation in (1, 2):
+        found = md.papers.inertia_matrix_of_set(robot, q, beta, formulation=formulation)
+        assert np.abs(found - expected).max() < 1e-12 * max(size, np.abs(expected).max())
+
+
+def test_counts_of_the_set_are_between_those_of_the_paper_and_the_programs() -> None:
+    for name in ("puma560", "stanford", "rx90"):
+        robot = md.load(name)
+        for formulation in (1, 2):
+            own = sum(md.papers.count_of_set(robot, formulation))
+            assert own < sum(operation_count(robot, formulation=formulation, counting="paper"))
+            assert own >= sum(operation_count(robot, formulation=formulation))
+    with pytest.raises(UnknownName, match="formulation"):
+        md.papers.count_of_set(robot, 3)
+    with pytest.raises(Unsupported, match="Table VII"):
+        md.papers.count_of_set(md.load("hpr"))
 
 
 def _in_the_set(robot: Robot, i: int, c: Constants, r: int, s: int) -> Combinations:

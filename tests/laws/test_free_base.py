@@ -80,6 +80,12 @@ def test_laws_of_the_functions(seed: int) -> None:
     M, C = md.inertia_matrix(robot, q), md.coriolis_matrix(robot, q, dq)
     g = md.gravity_torque(robot, q)
     size = np.abs(tau).max()
+    reference = np.random.default_rng(seed).normal(size=robot.n)
+    Y = md.slotine_li_regressor(robot.with_drives(False, ()), q, dq, reference, ddq)
+    links = [k for part in robot.layout.links for k in range(part.start, part.stop)]
+    rigid = robot.with_drives(False, ())
+    expected = md.inertia_matrix(rigid, q) @ ddq + C @ reference + g
+    assert np.abs(Y @ robot.parameters[links] - expected).max() < 1e-12 * size
     assert np.abs(M @ ddq + C @ dq + g - tau).max() < 1e-12 * size
     assert np.array_equal(M, M.T)
     assert np.linalg.eigvalsh(M)[0] > 0.0
@@ -264,6 +270,22 @@ def test_other_floating_joints_are_refused(
         md.load(tmp_path / "r.urdf")
 
 
+def test_locking_and_freeing_may_be_done_in_any_order(tmp_path: Path) -> None:
+    """What a locked joint leaves on the base is part of the base that is freed."""
+    text = URDF.replace('<link name="world"/>', "").replace(URDF.splitlines()[2], "")
+    text = text.replace(
+        "</robot>",
+        """<joint name="knee" type="revolute"><origin xyz="0 0 -0.4"/><parent link="leg"/>
+        <child link="shank"/><axis xyz="1 0 0"/></joint><link name="shank"><inertial>
+        <mass value="0.5"/><inertia ixx="0.1" ixy="0" ixz="0" iyy="0.1" iyz="0" izz="0.1"/>
+        </inertial></link></robot>""",
+    )
+    (tmp_path / "r.urdf").write_text(text)
+    robot = md.load(tmp_path / "r.urdf")
+    one, two = robot.with_free_base().locked({"hip": 0.3}), robot.locked({"hip": 0.3})
+    np.testing.assert_allclose(one.parameters, two.with_free_base().parameters, atol=1e-15)
+
+
 def test_joints_of_a_free_robot_are_locked_as_others_are() -> None:
     robot = walker(7, drives=False)
     name = robot.joints[1].name
@@ -366,7 +388,6 @@ def as_list(result: Any) -> list[Array]:
 
 LOG = md.Recording(np.arange(50) * 0.01, np.zeros((50, 8)), np.zeros((50, 8)))
 REFUSED: dict[str, Callable[[Robot], object]] = {
-    "identify": lambda robot: md.identify(robot, LOG),
     "check": lambda robot: md.check(robot, LOG),
     "prepare": lambda robot: md.prepare(robot, LOG),
     "cross_validate": lambda robot: md.cross_validate(robot, LOG),
@@ -425,3 +446,11 @@ def test_robots_with_a_fixed_base_do_the_same_operations_as_before() -> None:
         robot.with_parameters(np.arange(1.0, 1 + len(robot.layout))), q
     )
     assert A.shape == (6, 6)
+
+
+def test_an_mjcf_free_joint_with_a_drive_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "r.xml").write_text(
+        MJCF.replace('<freejoint name="root"/>', '<joint name="root" type="free" damping="1"/>')
+    )
+    with pytest.raises(md.MinidynError, match="joint 'root' is free and has damping"):
+        md.load(tmp_path / "r.xml")

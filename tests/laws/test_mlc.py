@@ -18,8 +18,7 @@ from minidyn.base.closed_form.mlc import mlc_base
 from minidyn.base.closed_form.structure import structure_of
 from minidyn.base.numeric.samples import JointStates, model_rows, units_of
 from minidyn.base.printing.symbols import symbolic_rows
-from minidyn.dynamics.mdh_chain import mdh_rows, poses, stands
-from minidyn.dynamics.mdh_frames import to_mdh
+from minidyn.dynamics.mdh_chain import poses, stands
 from minidyn.dynamics.papers.composite import (
     Composite,
     Constants,
@@ -30,6 +29,8 @@ from minidyn.dynamics.papers.composite import (
 from minidyn.dynamics.vectors import add, plus
 from minidyn.errors import UnknownName, Unsupported
 from minidyn.model.geometry import Step
+from minidyn.model.mdh_frames import to_mdh
+from minidyn.model.mdh_rows import mdh_rows
 from minidyn.model.placements import tree_pose
 from minidyn.model.robot import Robot
 from mlc_cases import any_frames, chain_of_seed, tree_of_seed

@@ -65,6 +65,7 @@ def test_old_names_of_models() -> None:
     assert old.kept == md.base_parameters(robot, "mlc", "gravity").kept
     with pytest.warns(DeprecationWarning, match=r'for torques at rest use model="gravity"'):
         old = md.base_parameters(robot, model="static")
+    assert old.model == "zero_speed"
     assert old.kept == md.base_parameters(robot).kept
     with pytest.raises(MinidynError, match="old name"):
         md.base_parameters(robot, "mlc", "inertia", for_="gravity")

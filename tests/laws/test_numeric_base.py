@@ -27,9 +27,7 @@ from minidyn.model.joint import Loop
 from minidyn.model.robot import Robot
 
 # Gautier's d0 by its old name
-pytestmark = pytest.mark.filterwarnings("ignore:model=.static.:DeprecationWarning")
-
-MODELS = ("torque", "static", "energy")
+MODELS = ("torque", "zero_speed", "energy")
 BLOCKS = 20
 
 
@@ -171,7 +169,7 @@ def test_a_loop_that_cannot_close_is_an_error() -> None:
 def test_friction_takes_part_in_the_torque_model_only() -> None:
     robot = md.load("two_link").with_drives(friction=("viscous", "coulomb", "offset"))
     assert {"Fv1", "Fc1", "Fo1", "Fv2", "Fc2", "Fo2"} <= set(numeric_base(robot).unchanged)
-    for model in ("static", "energy"):
+    for model in ("zero_speed", "energy"):
         base = numeric_base(robot, model=model)
         assert {"Fv1", "Fc1", "Fo1", "Fv2", "Fc2", "Fo2"} <= set(base.eliminated)
         assert [n.code for n in base.notices] == ["base.friction_left_out"]

@@ -740,3 +740,9 @@ def test_validation_takes_means_of_locked_joints_as_the_fit_does() -> None:
     shown = md.validate(estimate, moving).motion
     assert shown is not None
     assert np.ptp(shown.q, axis=0).min() > 0.1
+
+
+@pytest.mark.parametrize("name", ["ur10e", "ur5e", "puma560"])
+def test_no_run_is_listed_twice(name: str) -> None:
+    rows = [row[1:4] for row in md.one_joint_plan(md.load(name), friction="auto").step_rows()]
+    assert len(set(rows)) == len(rows)

@@ -26,9 +26,7 @@ from minidyn.model.parameters import from_body
 from minidyn.model.robot import Robot
 
 # Gautier's d0 by its old name
-pytestmark = pytest.mark.filterwarnings("ignore:model=.static.:DeprecationWarning")
-
-MODELS = ("torque", "static", "energy")
+MODELS = ("torque", "zero_speed", "energy")
 
 
 def require_same(a: md.BaseMap, b: md.BaseMap, where: object = "") -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import minidyn as md
-from minidyn.errors import DescriptionError, ShapeError, UnknownName
+from minidyn.errors import DescriptionError, MinidynError, ShapeError, UnknownName
 from minidyn.model import parameters as inertia
 from minidyn.model.assemble import LooseJoint, LooseLink, assemble, motion_along
 from minidyn.model.geometry import (
@@ -524,3 +524,45 @@ def test_a_robot_says_what_it_is() -> None:
     assert repr(robot.with_parameters([np.nan] * 3 + [1.0] * 17)).endswith(
         "20 parameters (3 unknown))"
     )
+
+
+def test_some_parameters_by_name() -> None:
+    robot = md.load("puma560")
+    changed = robot.with_parameters({"M3": 5.5, "MX2": math.nan})
+    assert changed.parameters[robot.layout.index("M3")] == 5.5
+    assert np.isnan(changed.parameters[robot.layout.index("MX2")])
+    same = [k for k, name in enumerate(robot.layout.names) if name not in ("M3", "MX2")]
+    np.testing.assert_array_equal(changed.parameters[same], robot.parameters[same])
+    with pytest.raises(MinidynError, match="M33"):
+        robot.with_parameters({"M33": 1.0})
+    with pytest.raises(MinidynError, match="parameter M3"):
+        robot.with_parameters({"M3": [1.0, 2.0]})
+
+
+@pytest.mark.parametrize("name", ["ur10", "iiwa14", "z1", "two_arm"])
+def test_mdh_table(name: str) -> None:
+    """The table is the robot: same torques; its frames are where it says."""
+    robot = md.load(name)
+    table = robot.mdh()
+    moving = [joint for joint in robot.joints if joint.kind != "fixed"]
+    assert [row.turning for row in table.rows] == [joint.turns for joint in moving]
+    rng = np.random.default_rng(0)
+    q, dq, ddq = rng.normal(size=(3, robot.n))
+    phi = rng.normal(size=len(robot.layout))
+    expected = md.inverse_dynamics(robot, q, dq, ddq, phi)
+    np.testing.assert_allclose(
+        md.inverse_dynamics(table.robot, q, dq, ddq, table.T @ phi), expected, rtol=1e-9, atol=1e-9
+    )
+    for link, frame in zip(table.robot.link_names, table.frames):
+        own = md.forward_kinematics(robot, q, link) @ frame
+        seen = md.forward_kinematics(table.robot, q, link)
+        np.testing.assert_allclose(seen[:3, 2], own[:3, 2], atol=1e-9)  # the axis
+        reach = seen[:3, 3] - own[:3, 3]
+        np.testing.assert_allclose(reach, (reach @ own[:3, 2]) * own[:3, 2], atol=1e-9)
+    assert str(table).splitlines()[0].split()[:3] == ["joint", "on", "type"]
+    assert table.to_json()["rows"]
+
+
+def test_no_mdh_table_of_a_loop() -> None:
+    with pytest.raises(MinidynError, match="loop"):
+        md.load("hpr").mdh()

@@ -21,10 +21,10 @@ from conftest import count
 from minidyn.base.base_map import BaseMap
 from minidyn.base.check import MAX_GEOMETRY_ERROR, MAX_RELATION_ERROR, checked
 from minidyn.codegen.files import function_for
-from minidyn.dynamics.mdh_frames import to_mdh
 from minidyn.errors import Unsupported
 from minidyn.excitation.one_joint_plan import Experiment
 from minidyn.model.canonical import as_understood
+from minidyn.model.mdh_frames import to_mdh
 from minidyn.model.robot import Robot
 from robot_cases import robot_of_seed
 

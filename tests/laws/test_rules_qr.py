@@ -25,12 +25,10 @@ from minidyn.model.robot import Robot
 from mlc_cases import any_frames, chain_of_seed, tree_of_seed
 
 # Gautier's d0 by its old name
-pytestmark = pytest.mark.filterwarnings("ignore:model=.static.:DeprecationWarning")
-
 GOLDEN: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "golden" / "gautier.json").read_text()
 )
-MODELS = ("torque", "static", "energy")
+MODELS = ("torque", "zero_speed", "energy")
 COVERED = "base.rule_covers"
 
 

@@ -9,6 +9,7 @@ from scipy.integrate import solve_ivp
 
 import minidyn as md
 from minidyn import control
+from minidyn.errors import MinidynError
 from minidyn.recording.lazy import concatenate
 from minidyn.recording.recording import Recording
 from minidyn.simulation.simulate import simulate, simulate_batch
@@ -325,3 +326,13 @@ def test_torque_noise_of_each_joint() -> None:
     for wrong in (-1.0, [0.1, 0.1], [0.1, 0.1, 0.1, np.nan]):
         with pytest.raises(md.MinidynError, match="torque_noise: expected"):
             md.simulate(robot, law, path, 0.1, torque_noise=wrong)
+
+
+@pytest.mark.parametrize(("adaptation", "start"), [(30.0, [0.1, 0.0]), (3e4, [3.0, -0.02])])
+def test_craig_that_loses_definiteness_says_so(adaptation: float, start: list[float]) -> None:
+    robot = md.load("two_link")
+    law = control.craig(
+        robot, bandwidth=4.0, adaptation=adaptation, unknown=["M2", "ZZ2"], initial=start
+    )
+    with pytest.raises(MinidynError, match="estimated inertia matrix lost its definiteness at t ="):
+        simulate(robot, law, fourier(robot, seed=2, speed=3.0), 2.0, dt=1e-3)

@@ -127,6 +127,44 @@ class PinocchioRobot:
         bias = self.inverse_dynamics(q, dq, np.zeros_like(dq))
         return np.linalg.solve(self.inertia_matrix(q), tau - bias)
 
+    def inverse_dynamics_derivatives(
+        self, q: Array, dq: Array, ddq: Array
+    ) -> tuple[Array, Array, Array]:
+        pin.computeRNEADerivatives(self.model, self.data, *self.state(q, dq, ddq))
+        by_q, by_dq = (
+            self.G.T @ self._gather(self._gather(self._square(part)).T).T @ self.G
+            for part in (self.data.dtau_dq, self.data.dtau_dv)
+        )
+        return by_q, by_dq + self.viscous(), self.inertia_matrix(q)
+
+    def forward_dynamics_derivatives(
+        self, q: Array, dq: Array, tau: Array
+    ) -> tuple[Array, Array, Array]:
+        """Pinocchio's own, for robots without followers and coupled drives."""
+        every = self.state(q, dq, tau - self.G.T @ self.friction(dq))
+        pin.computeABADerivatives(self.model, self.data, *every)
+        by_q, by_dq, inverse = (
+            self._gather(self._gather(self._square(part)).T).T
+            for part in (self.data.ddq_dq, self.data.ddq_dv, self.data.Minv)
+        )
+        inverse = np.where(inverse == 0.0, inverse.T, inverse)  # one triangle is filled
+        own = self.G.T @ inverse @ self.G
+        return (
+            self.G.T @ by_q @ self.G,
+            self.G.T @ by_dq @ self.G - own @ self.viscous(),
+            own,
+        )
+
+    def _square(self, part: Array) -> Array:
+        """One row comes back as a vector."""
+        return np.array(part).reshape(self.model.nv, self.model.nv)
+
+    def viscous(self) -> Array:
+        """The slope of the friction by the speeds (n, n)."""
+        n = self.G.shape[1]
+        each = [self.friction(unit) - self.friction(2.0 * unit) for unit in np.eye(n)]
+        return -(self.G.T @ np.array(each).T)
+
     def articulated_body(self, q: Array, dq: Array, tau: Array) -> Array:
         """Pinocchio's own forward dynamics, for robots without followers and coupled drives."""
         free = self.G.T @ self.friction(dq)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 import minidyn as md
 from conftest import LONG
+from free_base_cases import smooth_motion
 from minidyn.model.geometry import matrix_of
 from minidyn.model.parameters import from_pinocchio, tensor, transform
 from minidyn.model.robot import Robot
@@ -190,3 +191,26 @@ def test_a_robot_read_by_both_from_its_file_agrees() -> None:
     q, dq, ddq, _ = random_state(robot, np.random.default_rng(2))
     torque = pin.rnea(model, model.createData(), q, dq, ddq)
     assert_close(md.inverse_dynamics(robot, q, dq, ddq), torque)
+
+
+@needs_data
+@pytest.mark.long
+def test_a_humanoid_is_identified_from_the_rows_of_its_base() -> None:
+    """29 joints, none of whose torques are measured: mass within 1 %, another motion within 1 %."""
+    path = next((path for path in FILES if path.name == "g1_29dof_rev_1_0.urdf"), None)
+    if path is None:
+        pytest.skip("this release of the package has no g1_29dof_rev_1_0.urdf")
+    robot = free_robot(path)
+    log, test = smooth_motion(robot, 1, 4000), smooth_motion(robot, 2, 500)
+    assert log.tau is not None
+    assert test.tau is not None
+    tau = log.tau + 0.2 * np.random.default_rng(1).normal(size=log.tau.shape)
+    tau[:, 6:] = np.nan
+    log = md.Recording(log.t, log.q, tau, log.dq, log.ddq, log.joint_names)
+    of_data = md.identify(robot, log, "wls", friction=(), consistent=False)
+    true = of_data.base.values(robot.parameters)
+    assert 0.9 < np.mean(np.abs(of_data.beta - true) < 1.96 * of_data.std) < 0.98
+    est = md.identify(robot.with_parameters(1.15 * robot.parameters), log)
+    total = sum(link.mass for link in robot.links)
+    assert sum(link.mass for link in est.robot.links) == pytest.approx(total, rel=0.01)
+    assert np.linalg.norm(est.predict(test) - test.tau) < 0.01 * np.linalg.norm(test.tau)

@@ -84,6 +84,23 @@ def test_forward_dynamics(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_derivatives(seed: int) -> None:
+    robot, peer, states = cases(seed)
+    for q, dq, ddq in states:
+        found = compute(robot, "inverse_dynamics_derivatives", q, dq, ddq)
+        expected = peer.inverse_dynamics_derivatives(q, dq, ddq)
+        for part, wanted in zip(found, expected):
+            assert relative_error(part, wanted, scale=1e-2) < 1e-10
+        if peer.coupled.any() or robot.n < sum(joint.kind != "fixed" for joint in robot.joints):
+            continue
+        tau = peer.inverse_dynamics(q, dq, ddq)
+        found = compute(robot, "forward_dynamics_derivatives", q, dq, tau)
+        expected = peer.forward_dynamics_derivatives(q, dq, tau)
+        for part, wanted in zip(found, expected):
+            assert relative_error(part, wanted, scale=1e-2) < 1e-10
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_energy(seed: int) -> None:
     robot, peer, states = cases(seed)
     for q, dq, _ in states:

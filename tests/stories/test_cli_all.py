@@ -47,6 +47,7 @@ QUICK = {
     "show": "two_link",
     "base": "two_link",
     "explain": "two_link YY2",
+    "equivalence": "two_link {folder}/set.txt",
     "formulas": "two_link inertia_matrix",
     "count": "two_link inertia_matrix",
     "generate": "two_link inertia_matrix --output {folder}/code",
@@ -82,7 +83,7 @@ QUICK = {
     "completion": "zsh",
     "example": "ur10 --output {folder}/ur10",
 }
-SLOW = {"casestudy", "demo"}  # their own stories check their JSON
+SLOW = {"casestudy", "demo", "studio"}  # their own stories check their JSON
 
 # a wrong robot, file or word in place of each verb's first argument
 WRONG = {
@@ -100,6 +101,7 @@ WRONG = {
     "watch": "no_such_estimate.json log.csv",
     "tool": "no_such_robot log.csv",
     "actuators": "no_such_robot log.csv",
+    "studio": "no_such_robot log.csv",
 }
 WITHOUT_INPUT = {"robots", "settings", "cache", "completion", "demo", "example"}
 
@@ -130,6 +132,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("cli")
     robot = md.load("two_link")
     md.save(robot, made / "robot.toml")
+    (made / "set.txt").write_text("\n".join(map(str, md.base_parameters(robot).relations())))
     law = md.control.computed_torque(robot, bandwidth=10.0, period=1e-3)
     for seed, name in ((1, "log"), (2, "other")):
         md.simulate(

@@ -81,8 +81,8 @@ class BaseMap:
     Attributes:
         robot: The robot the map belongs to.
         method: How it was found: "exact", "qr", "svd", ...
-        model: What the set determines: "torque", "gravity", "inertia" or "energy" ("static": as
-            "torque", no friction).
+        model: What the set determines: "torque", "gravity", "inertia", "energy" or
+            "zero_speed" (as "torque", no friction).
         kept: Names of the standard parameters that lead a base parameter, in storage order (b).
         regrouped: Names of those that only act through base parameters (d).
         eliminated: Names of those that take no part; `statuses` says why.
@@ -395,10 +395,22 @@ class BaseMap:
         return explanations_of(self)
 
     def relations(self) -> tuple[printing.Relation, ...]:
-        """Return every base parameter as a formula of standard ones, geometry symbols kept where
-        there are any.
+        """Return every base parameter as a formula of standard ones.
+
+        Lengths have the symbols of the robot's file, or names: a2, d3 of an mDH row, x2, y2, z2 of
+        another placement; so have angles of mDH rows that are not right (alpha2). `symbols` has
+        their values.
         """
+        return self._relations
+
+    @cached_property
+    def _relations(self) -> tuple[printing.Relation, ...]:
         return printing.relations(self)
+
+    @property
+    def symbols(self) -> dict[str, float]:
+        """Values of the symbols that `relations` uses: lengths in m, angles in rad."""
+        return printing.symbols_of(self)
 
     def to_markdown(self) -> str:
         """Return the relations as a Markdown table."""

@@ -76,9 +76,8 @@ def base_parameters(
             combinations), or "rules+qr" (that rule first, then "qr" for what it cannot decide:
             loops, followers, coupled drives).
         model: What the set must determine: "torque" (torques of a motion), "gravity" (torques at
-            rest), "inertia" (the inertia matrix) or "energy" (differences of energy). "static"
-            (torques at zero speed, accelerations included) is deprecated: without friction it is
-            the same as "torque".
+            rest), "inertia" (the inertia matrix), "energy" (differences of energy) or "zero_speed"
+            (torques at zero speed, accelerations included: without friction the same as "torque").
         seed: Of the random states.
         joints: Names of the independent joints that move; None: all. The others are held in one
             general position, as if bolted; the torque that holds them is not observed.
@@ -306,8 +305,10 @@ def _model(model: str, for_: str | None) -> str:
         )
     if model == "static":
         text = (
-            'model="static" is no longer listed: torques at zero speed have the base parameters '
-            'of model="torque" (without friction); for torques at rest use model="gravity"'
+            'model="static" is now model="zero_speed": torques at zero speed, with the base '
+            'parameters of model="torque" (without friction); for torques at rest use '
+            'model="gravity"'
         )
         warnings.warn(text, DeprecationWarning, 3)
+        return "zero_speed"
     return model

@@ -216,7 +216,7 @@ def equivalence(
             f"equivalence: expected a result of md.base_parameters first, got {base_a!r}"
         )
     if not isinstance(base_b, BaseMap):
-        return _printed(base_a, base_b, tolerance)
+        return printed_set(base_a, base_b, tolerance)
     if base_a.robot.layout.names != base_b.robot.layout.names:
         raise ShapeError(
             "equivalence: the maps have different standard parameters "
@@ -364,13 +364,15 @@ def units_of_base(base: BaseMap) -> Array:
     return sizes
 
 
-def _printed(base: BaseMap, given: str | Sequence[str] | ArrayLike, tolerance: float) -> PrintedSet:
-    """Return what a matrix or formulas determine."""
+def printed_set(
+    base: BaseMap, given: str | Sequence[str] | ArrayLike, tolerance: float = 1e-9
+) -> PrintedSet:
+    """Return what a matrix or formulas determine; see `equivalence`."""
     layout = base.robot.layout
     texts = [given] if isinstance(given, str) else given
     if isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts):
         names, matrix = rows_of_text(
-            [str(text) for text in texts], layout.names, dict(base.robot.symbols)
+            [str(text) for text in texts], layout.names, dict(base.robot.symbols) | base.symbols
         )
     else:
         try:

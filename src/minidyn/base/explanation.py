@@ -23,6 +23,7 @@ from minidyn.base.numeric.samples import units_of
 from minidyn.display import COLOURS, new_figure
 from minidyn.errors import Unsupported
 from minidyn.model.drives import FRICTION
+from minidyn.model.free_base import require_fixed_base
 from minidyn.model.picture import scene_of, view
 from minidyn.model.robot import Robot
 from minidyn.text import visible
@@ -248,6 +249,7 @@ class _Explainer:
                 "explain: this base map is of a regressor of your own, which has no axes; give a "
                 "map of md.base_parameters(robot)"
             )
+        require_fixed_base(base.robot, "explain")
         self.base = base
         self.units = units_of(base.robot).parameters
         self.relations = base.relations()
@@ -356,7 +358,7 @@ def plot_axes(
         direction: "x", "y" or "z" of the highlighted link, drawn as an arrow.
     """
     moving = [k for k, joint in enumerate(robot.joints) if joint.kind != "fixed"]
-    if role is None and moving:
+    if role is None and moving and not robot.free_base:
         role = role_of(Scene(robot, "torque"), moving[-1], lambda k: k + 1)
     scene = scene_of(robot, frames=True)
     seen = view(np.array(scene.points))[:, :2]

@@ -450,17 +450,17 @@ MODELS: Mapping[str, Model] = MappingProxyType(
             differences=True,
             unit=(2, -2),
         ),
-        "static": Model(
-            "old: torques at zero speed, accelerations included",
+        "zero_speed": Model(
+            "torques at zero speed, accelerations included: Gautier's d0",
             lambda robot, tree, c, kind, _: torque_rows(robot, tree, c, kind, False),
             speeds=False,
             friction=False,
         ),
     }
 )
-"""Gautier's d, h and d0 ("torque", "energy", "static") and Lin's gravity load and inertia matrix by
-name.
+"""Gautier's d, h and d0 ("torque", "energy", "zero_speed"), Lin's gravity load and inertia matrix,
+by name.
 
-A new model is a line here. Torque, energy and static have the same relations among bodies and
+A new model is a line here. Torque, energy and zero_speed have the same relations among bodies and
 rotors.
 """

@@ -15,8 +15,6 @@ import numpy as np
 from minidyn.arrays import Array, frozen
 from minidyn.base.base_map import BaseMap
 from minidyn.base.closed_form.mlc import mlc_base
-from minidyn.dynamics.mdh_chain import MdhRow, check_open, is_mdh, mdh_rows
-from minidyn.dynamics.mdh_frames import to_mdh
 from minidyn.dynamics.papers.chain import is_serial
 from minidyn.dynamics.papers.minimal import VirtualLinks
 from minidyn.dynamics.tree import REAL, constant_placement
@@ -25,6 +23,8 @@ from minidyn.errors import MinidynError
 from minidyn.graph.targets.native.kernel import Recent
 from minidyn.model.drives import Drive
 from minidyn.model.geometry import TOLERANCE, Step
+from minidyn.model.mdh_frames import to_mdh
+from minidyn.model.mdh_rows import MdhRow, check_open, is_mdh, mdh_rows
 from minidyn.model.robot import Robot
 
 _DEPENDENT = 1e-8  # a column that the others make up to this share of itself is dependent

@@ -317,8 +317,6 @@ class Language:
         return rf"\left({text}\right)" if self.name == "latex" else f"({text})"
 
 
-_MOMENT = re.compile(r"U(\d)(\d)(?:_(\d)(\d))?_(\d+)")
-_FIRST = re.compile(r"k(\d+)([xyz])")
 _RATE = re.compile(r"(d*)q(r?)(\d+)")
 
 
@@ -327,11 +325,6 @@ def latex_name(name: str) -> str:
 
     (U_{1})_{33}, \mathrm{ZZ}_{1}, \dot{q}_{2}.
     """
-    if match := _MOMENT.fullmatch(name):
-        one, two, three, four, link = match.groups()
-        return rf"(U_{{{link}}})_{{{one}{two}{f'-{three}{four}' if three else ''}}}"
-    if match := _FIRST.fullmatch(name):
-        return rf"(k_{{{match[1]}}})_{{{match[2]}}}"
     if match := _RATE.fullmatch(name):
         dots, reference, index = match.groups()
         letter = ("q", r"\dot{q}", r"\ddot{q}")[min(2, len(dots))]
@@ -342,7 +335,7 @@ def latex_name(name: str) -> str:
         return name
     return (
         LATEX.parameter(name)
-        if re.fullmatch(r"[A-Za-z]+\d+", name)
+        if re.fullmatch(r"[A-Za-z]+\d+|U\d\d(_\d\d)?_\d+|k\d+[xyz]", name)
         else rf"\mathrm{{{escape_latex(name)}}}"
     )
 

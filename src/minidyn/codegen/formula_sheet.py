@@ -55,6 +55,8 @@ class Formulas:
         meanings: The symbols that stand in the formulas.
         symmetric: Whether the result is a symmetric matrix, whose lower half is not repeated.
         digits: Digits of numbers in text, LaTeX and Markdown; sympy has all.
+        legend: What names of intermediate values mean.
+        typeset: Rows of LaTeX as they are, where the formulas are printed elsewhere, too.
     """
 
     robot: str
@@ -66,6 +68,7 @@ class Formulas:
     symmetric: bool = False
     digits: int = 6
     legend: tuple[str, ...] = field(default=(), repr=False)
+    typeset: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def values(self) -> dict[str, float]:
@@ -263,6 +266,8 @@ class Formulas:
 
         Small matrices as a whole.
         """
+        if self.typeset:
+            return " \\\\\n".join(self.typeset)
         language = Language("latex", self.digits)
         matrices = [
             result for result in self.results if self.form == "closed" and self._is_small(result)

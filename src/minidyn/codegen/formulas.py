@@ -17,8 +17,8 @@ import numpy as np
 
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
-from minidyn.base.printing.relations import Relation, RelationTerm, relations
-from minidyn.base.printing.symbols import LengthPolynomial
+from minidyn.base.printing.relations import Relation, RelationTerm, is_itself, latex_rows
+from minidyn.base.printing.symbols import COS, SIN, LengthPolynomial
 from minidyn.codegen.expressions import (
     Expression,
     Line,
@@ -34,7 +34,7 @@ from minidyn.codegen.expressions import (
     total,
 )
 from minidyn.codegen.formula_sheet import Entries, Formulas, Meaning
-from minidyn.dynamics.formulas import named_lengths, symbolic_function
+from minidyn.dynamics.formulas import ANGLES, named_lengths, symbolic_function
 from minidyn.dynamics.kernel import NEEDED, require_own, require_robot
 from minidyn.dynamics.papers.sixteen import sixteen_layout
 from minidyn.dynamics.record import WHAT, without_unknowns
@@ -117,7 +117,8 @@ def formulas(
             raise UnknownName(kind, word, known)
     if parameters not in PARAMETERS:
         raise UnknownName("way to write parameters", parameters, PARAMETERS)
-    named = named_lengths(robot, () if base is None else base.names)
+    reserved = () if base is None else base.names
+    named = named_lengths(robot, reserved, angles=what == RELATIONS)
     if what == RELATIONS:
         return _relations(robot, named, base, digits)
     return _Writer(robot, named, what, base, parameters, columns, link).formulas(form, digits)
@@ -133,16 +134,16 @@ def _relations(robot: Robot, named: Robot, base: BaseMap | None, digits: int) ->
         for name in (*robot.layout.names, *dict(named.symbols), *found.names)
     }
     values, labels = [], []
-    for relation in relations(found):
+    for relation in found.relations():
         label = Symbol(relation.name, latex_name(relation.name))
-        if relation.name in robot.layout and len(relation.terms) == 1:
-            continue  # it is its own
+        if is_itself(relation):
+            continue
         labels.append(label)
         values.append(_combination(relation, symbols))
     used = {each.text for value in values for each in value.symbols}
     meanings = [
         *(
-            Meaning(symbols[name], "length, m", value)
+            Meaning(symbols[name], "angle, rad" if name.startswith(ANGLES) else "length, m", value)
             for name, value in named.symbols
             if name in used
         ),
@@ -150,7 +151,16 @@ def _relations(robot: Robot, named: Robot, base: BaseMap | None, digits: int) ->
     ]
     name = Symbol("beta", r"\beta")
     entries = Entries(name, tuple(labels), (len(labels),), tuple(values))
-    return Formulas(robot.name, RELATIONS, "closed", (), (entries,), tuple(meanings), digits=digits)
+    return Formulas(
+        robot.name,
+        RELATIONS,
+        "closed",
+        (),
+        (entries,),
+        tuple(meanings),
+        digits=digits,
+        typeset=tuple(latex_rows(found, digits)),
+    )
 
 
 def _combination(relation: Relation, symbols: dict[str, Symbol]) -> Expression:
@@ -178,7 +188,7 @@ def _coefficient(term: RelationTerm, symbols: dict[str, Symbol]) -> Expression:
 def _in_lengths(polynomial: LengthPolynomial, symbols: dict[str, Symbol]) -> Expression:
     above = total(
         [
-            product([number(x), *(symbol(symbols[name]) for name in sorted(names))])
+            product([number(x), *(_factor(name, symbols) for name in sorted(names))])
             for x, names in sorted(polynomial.terms, key=lambda pair: pair[0] < 0)
         ]
     )
@@ -188,6 +198,15 @@ def _in_lengths(polynomial: LengthPolynomial, symbols: dict[str, Symbol]) -> Exp
     if above.kind == "minus":  # the sign stands in front of the fraction
         return minus(Expression("div", (above.args[0], below)))
     return Expression("div", (above, below))
+
+
+def _factor(name: str, symbols: dict[str, Symbol]) -> Expression:
+    """Return a length, or sine or cosine of an angle."""
+    for prefix in (COS, SIN):
+        if name.startswith(prefix):
+            own = symbol(symbols[name.removeprefix(prefix)])
+            return Expression(prefix.strip(), (own,))
+    return symbol(symbols[name])
 
 
 def _parameter_meanings(

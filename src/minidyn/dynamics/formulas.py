@@ -25,13 +25,15 @@ from minidyn.graph.function import Function, safe_identifier
 from minidyn.graph.node import Node
 from minidyn.graph.polynomial import Polynomial, expand
 from minidyn.graph.scalar import Graph
-from minidyn.model.geometry import Step, Steps
+from minidyn.model.geometry import Step, Steps, is_right
 from minidyn.model.robot import Robot
 from minidyn.text import new_name
 
 _MDH = re.compile(
     r"(rz)?(tz)?(rx)?(tx)?(rz|tz)*"
 )  # the order of an mDH row: gamma b alpha a theta d
+ANGLES = ("alpha", "theta", "gamma")
+"""Letters of angles that have symbols."""
 NOTED = "noted"
 """Name of the result that holds what the recursions noted on their way."""
 
@@ -139,12 +141,15 @@ def symbolic_function(
     )
 
 
-def named_lengths(robot: Robot, reserved: Iterable[str] = ()) -> Robot:
+def named_lengths(
+    robot: Robot, reserved: Iterable[str] = (), angles: bool = False, safe_names: bool = True
+) -> Robot:
     """Return the robot with a symbol for every length.
 
     a2, d3 of an mDH row, x2, y2, z2 of another placement. Symbols that the robot's file gives stay,
     where they can be written down anywhere; others become safe names, unlike those `reserved` and
-    all that formulas use.
+    all that formulas use. With `angles`, angles of mDH rows that are not right have symbols, too:
+    alpha2, theta3, gamma4. Without `safe_names` the file's symbols stay as they are.
     """
     taken = {
         "g",
@@ -161,18 +166,21 @@ def named_lengths(robot: Robot, reserved: Iterable[str] = ()) -> Robot:
         for letter in ("q", "dq", "ddq", "dqr", "ddqr", "tau", "s", "c")
         for k in range(99)
     }
-    safe = {name: new_name(safe_identifier(name), taken) for name, _ in robot.symbols}
+    safe = {name: name for name, _ in robot.symbols}
+    if safe_names:
+        safe = {name: new_name(safe_identifier(name), taken) for name in safe}
+    taken |= set(safe)
     values = {safe[name]: value for name, value in robot.symbols}
 
     def named(steps: Steps, letters: Sequence[str], number: int) -> Steps:
         made = []
         for step, letter in zip(steps, letters):
-            if step.is_turn:
+            if step.is_turn and (not angles or letter not in ANGLES or is_right(step.value)):
                 made.append(step)
                 continue
             symbol, factor = step.symbol, step.factor
             if symbol and symbol not in safe:  # a name without an entry in the file's table
-                safe[symbol] = new_name(safe_identifier(symbol), taken)
+                safe[symbol] = new_name(safe_identifier(symbol), taken) if safe_names else symbol
                 values[safe[symbol]] = step.value / factor if factor else 0.0
             if not symbol:
                 while f"{letter}{number}" in taken:
@@ -217,14 +225,16 @@ def _along(steps: Steps, letters: str) -> list[str]:
 
 
 def _letters(steps: Steps) -> list[str]:
-    """Return a and d of an mDH row for shifts along x and z.
+    """Return a and d of an mDH row for shifts along x and z, alpha and theta for turns.
 
-    b for the one along z before those of x.
+    b and gamma for those along z before those of x.
     """
     x = next((place for place, step in enumerate(steps) if step.axis == 0), 0)
-    return [
+    along = [
         "a" if step.axis == 0 else "b" if place < x else "d" for place, step in enumerate(steps)
     ]
+    turns = {"a": "alpha", "b": "gamma", "d": "theta"}
+    return [turns[letter] if step.is_turn else letter for step, letter in zip(steps, along)]
 
 
 def regressor_polynomials(

@@ -6,7 +6,6 @@ order of `robot.joint_names`: rad or m, and N m or N, joint side.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -17,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from minidyn.arrays import Array
 from minidyn.dynamics.drives import Shapes, drive_columns, has_load, on_drives, with_inertias
+from minidyn.dynamics.group import check_quaternions
 from minidyn.dynamics.implicit import implicit_call
 from minidyn.dynamics.kernel import (
     READY,
@@ -32,7 +32,7 @@ from minidyn.dynamics.loads import drive_loads
 from minidyn.dynamics.newton_euler import rigid_regressor
 from minidyn.dynamics.record import build
 from minidyn.dynamics.tree import REAL, coordinates, measured_rows, place
-from minidyn.errors import ShapeError, Unsupported
+from minidyn.errors import Unsupported
 from minidyn.graph.derivative import tangents
 from minidyn.graph.scalar import Graph
 from minidyn.model.drives import Drive
@@ -93,6 +93,107 @@ def forward_dynamics(
     Memory as for :func:`inverse_dynamics`.
     """
     return call(robot, "forward_dynamics", (q, dq, tau), parameters, out, memory=memory)
+
+
+def inverse_dynamics_derivatives(
+    robot: Robot,
+    q: ArrayLike,
+    dq: ArrayLike,
+    ddq: ArrayLike,
+    parameters: ArrayLike | None = None,
+    *,
+    memory: ArrayLike | None = None,
+    out: tuple[Array, Array, Array] | None = None,
+) -> tuple[Array, Array, Array]:
+    """Return the derivatives (..., n, n) of the joint torques by q, dq and ddq.
+
+    The third is the inertia matrix; friction that grows with the load adds to it. Friction that
+    reverses at once, sign(dq), has derivative 0: what remains is its smooth part. Give joints a
+    `sign_width` where a slope at standstill is wanted. What drives remember is held still.
+
+    Args:
+        robot: The robot.
+        q: Positions (..., n), rad or m.
+        dq: Speeds (..., n).
+        ddq: Accelerations (..., n).
+        parameters: Standard parameters (p,); None: the robot's own.
+        memory: As for :func:`inverse_dynamics`.
+        out: Three arrays (..., n, n) to write into.
+
+    Example:
+        >>> import minidyn as md
+        >>> robot = md.load("scara")
+        >>> by_q, by_dq, M = md.inverse_dynamics_derivatives(robot, [0.1] * 4, [1.0] * 4, [0.0] * 4)
+        >>> M.shape
+        (4, 4)
+    """
+    arrays = q, dq, ddq
+    found = call(robot, "inverse_dynamics_derivatives", arrays, parameters, out, memory=memory)
+    return cast("tuple[Array, Array, Array]", found)
+
+
+def forward_dynamics_derivatives(
+    robot: Robot,
+    q: ArrayLike,
+    dq: ArrayLike,
+    tau: ArrayLike,
+    parameters: ArrayLike | None = None,
+    *,
+    memory: ArrayLike | None = None,
+    out: tuple[Array, Array, Array] | None = None,
+) -> tuple[Array, Array, Array]:
+    """Return the derivatives (..., n, n) of the accelerations by q, dq and tau.
+
+    The third is the inverse of the inertia matrix where friction does not grow with the load. Dry
+    friction, parameters, memory and out as for :func:`inverse_dynamics_derivatives`.
+
+    Example:
+        >>> import minidyn as md
+        >>> robot = md.load("scara")
+        >>> by_q, by_dq, inverse = md.forward_dynamics_derivatives(robot, *[[0.1] * 4] * 3)
+        >>> bool(abs(inverse @ md.inertia_matrix(robot, [0.1] * 4)).max() < 1 + 1e-9)
+        True
+    """
+    arrays = q, dq, tau
+    found = call(robot, "forward_dynamics_derivatives", arrays, parameters, out, memory=memory)
+    return cast("tuple[Array, Array, Array]", found)
+
+
+def linearize(
+    robot: Robot,
+    q: ArrayLike,
+    dq: ArrayLike,
+    tau: ArrayLike,
+    parameters: ArrayLike | None = None,
+    *,
+    memory: ArrayLike | None = None,
+) -> tuple[Array, Array]:
+    """Return (A, B) with d/dt (δq, δdq) = A (δq, δdq) + B δtau about states and torques.
+
+    A (..., 2n, 2n) and B (..., 2n, n) of continuous time. Dry friction as in
+    :func:`inverse_dynamics_derivatives`.
+
+    Args:
+        robot: The robot.
+        q: Positions (..., n), rad or m.
+        dq: Speeds (..., n).
+        tau: Torques (..., n), N m or N; `md.gravity_torque(robot, q)` holds the robot still.
+        parameters: Standard parameters (p,); None: the robot's own.
+        memory: As for :func:`inverse_dynamics`.
+
+    Example:
+        >>> import minidyn as md
+        >>> robot = md.load("two_link")
+        >>> A, B = md.linearize(robot, [0.5, 0.5], [0.0, 0.0], md.gravity_torque(robot, [0.5, 0.5]))
+        >>> A.shape, B.shape
+        ((4, 4), (4, 2))
+    """
+    by_q, by_dq, by_tau = forward_dynamics_derivatives(robot, q, dq, tau, parameters, memory=memory)
+    n, batch = robot.n, by_q.shape[:-2]
+    A, B = np.zeros((*batch, 2 * n, 2 * n)), np.zeros((*batch, 2 * n, n))
+    A[..., :n, n:] = np.eye(n)
+    A[..., n:, :n], A[..., n:, n:], B[..., n:, :] = by_q, by_dq, by_tau
+    return A, B
 
 
 def regressor(
@@ -260,6 +361,7 @@ def frame_motion(
     """Return acceleration less gravity, angular speed and acceleration (N, 3) of a point of a link,
     in its own axes.
     """
+    require_robot(robot, "the motion of a frame")
     graph = Graph()
     x, dx, ddx = (list(graph.inputs(name, robot.n)) for name in ("q", "dq", "ddq"))
     T = build(robot, "forward_kinematics", {"q": x}, link=link)
@@ -305,7 +407,7 @@ def call(
             return ready(*arrays) if out is None else ready(*arrays, out=out)  # type: ignore[no-any-return]
     require_robot(robot, what, free_base=True)
     if robot.free_base:
-        _check_quaternions(robot, what, arrays[0])
+        check_quaternions(robot, what, arrays[0])
     if robot.implicit_loops:
         if memory is not None:
             raise Unsupported(
@@ -314,29 +416,6 @@ def call(
             )
         return implicit_call(robot, what, arrays, parameters, out, base, link)  # type: ignore[no-any-return]
     return run(robot, what, arrays, parameters, out, base, link, memory)  # type: ignore[no-any-return]
-
-
-_MAX_NORM_ERROR = 1e-3  # of a squared norm: what four digits leave; functions divide by it
-
-
-def _check_quaternions(robot: Robot, what: str, q: ArrayLike) -> None:
-    """Refuse positions of a free base without unit quaternions."""
-    positions = np.asarray(q, dtype=float)
-    if positions.shape[-1:] != (robot.nq,):
-        raise ShapeError(
-            f"{what}: q: expected shape (..., {robot.nq}), got {positions.shape}: position of the "
-            f"base (3), its quaternion x, y, z, w (4) and {robot.nq - 7} joints"
-        )
-    squares = np.sum(positions[..., 3:7] ** 2, axis=-1)
-    wrong = np.argwhere(np.abs(squares - 1.0) > _MAX_NORM_ERROR)
-    if len(wrong):
-        place = tuple(int(k) for k in wrong[0])
-        quaternion = positions[place][3:7]
-        where = f" (sample {', '.join(map(str, place))})" if place else ""
-        raise ShapeError(
-            f"{what}: q[3:7]{where} is {quaternion}, of norm {math.sqrt(squares[place]):.4g}; "
-            "expected a unit quaternion in the order x, y, z, w"
-        )
 
 
 # Links and drives apart. While friction is chosen, a robot has many drives: other terms, smoothing

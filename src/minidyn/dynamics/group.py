@@ -6,6 +6,8 @@ quaternion, so that it stays a unit one; joints add.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -13,6 +15,9 @@ from minidyn.arrays import Array
 from minidyn.dynamics.kernel import require_robot
 from minidyn.errors import ShapeError
 from minidyn.model.robot import Robot
+
+MAX_NORM_ERROR = 1e-3
+"""Of the squared norm of a quaternion: what four digits leave. Functions divide by it."""
 
 _SMALL = 1e-2  # rad: below this angle series are used, exact to the last digit
 
@@ -59,6 +64,25 @@ def integrate(robot: Robot, q: ArrayLike, step: ArrayLike) -> Array:
     turned = turned / np.linalg.norm(turned, axis=-1, keepdims=True)
     place = start[..., :3] + rotated(quaternion, moved)
     return np.concatenate([place, turned, start[..., 7:] + change[..., 6:]], axis=-1)
+
+
+def check_quaternions(robot: Robot, what: str, q: ArrayLike) -> None:
+    """Refuse positions (..., nq) of a robot with a free base without unit quaternions."""
+    positions = np.asarray(q, dtype=float)
+    if positions.shape[-1:] != (robot.nq,):
+        raise ShapeError(
+            f"{what}: q: expected shape (..., {robot.nq}), got {positions.shape}: position of the "
+            f"base (3), its quaternion x, y, z, w (4) and {robot.nq - 7} joints"
+        )
+    squares = np.sum(positions[..., 3:7] ** 2, axis=-1)
+    wrong = np.argwhere(np.abs(squares - 1.0) > MAX_NORM_ERROR)
+    if len(wrong):
+        place = tuple(int(k) for k in wrong[0])
+        where = f" (sample {', '.join(map(str, place))})" if place else ""
+        raise ShapeError(
+            f"{what}: q[3:7]{where} is {positions[place][3:7]}, of norm "
+            f"{math.sqrt(squares[place]):.4g}; expected a unit quaternion in the order x, y, z, w"
+        )
 
 
 def rotated(quaternion: Array, v: Array) -> Array:

@@ -25,7 +25,11 @@ from minidyn.graph.targets.native.kernel import check_out, take_argument
 from minidyn.model.loops import loop_jacobian, solve_loops
 from minidyn.model.robot import Robot
 
-_OF_MOTION = tuple(name for name, what in WHAT.items() if what.arguments == ("q", "dq", "ddq"))
+_OF_MOTION = tuple(
+    name
+    for name, what in WHAT.items()
+    if what.arguments == ("q", "dq", "ddq") and not name.endswith("_derivatives")
+)
 """Torques and regressors of q, dq, ddq."""
 
 

@@ -184,9 +184,9 @@ def composite_inertia_matrix(tree: Tree, phi: Sequence[Sequence[Scalar]]) -> lis
                 M[index][row] = M[row][index] = value
         if move.parent >= 0:
             if move.lever is not None:
-                ten = _placed(ten, (), move.lever)
+                ten = placed(ten, (), move.lever)
             composite[move.parent] = plus(
-                composite[move.parent], _placed(ten, move.turns, move.shift)
+                composite[move.parent], placed(ten, move.turns, move.shift)
             )
     for row, unit in zip(tree.root_rows, _root_units(tree)):
         for column, value in zip(tree.root_rows, _momentum_of(composite[0], *unit)):
@@ -210,8 +210,8 @@ def centroidal_matrix(tree: Tree, phi: Sequence[Sequence[Scalar]]) -> list[list[
                 force, moment = tree.moves[link].wrench_to_parent(force, moment)
             found[index] = force, moment
         if move.lever is not None:
-            ten = _placed(ten, (), move.lever)
-        ten = _placed(ten, move.turns, move.shift)
+            ten = placed(ten, (), move.lever)
+        ten = placed(ten, move.turns, move.shift)
         if move.parent >= 0:
             composite[move.parent] = plus(composite[move.parent], ten)
         else:
@@ -288,7 +288,7 @@ def regrouped(robot: Robot, ten: Sequence[Sequence[Scalar]]) -> tuple[Robot, lis
     own, joints = [], []
     for joint, body in zip(robot.joints, ten):
         own.append(
-            _placed(body, *constant_placement(joint.after, REAL)) if joint.after else list(body)
+            placed(body, *constant_placement(joint.after, REAL)) if joint.after else list(body)
         )
         before = (
             joint.before if joint.parent < 0 else (*robot.joints[joint.parent].after, *joint.before)
@@ -303,7 +303,7 @@ def regrouped(robot: Robot, ten: Sequence[Sequence[Scalar]]) -> tuple[Robot, lis
         )
         if joint.parent >= 0:
             turns, shift = constant_placement(joint.before, REAL)
-            own[joint.parent] = plus(own[joint.parent], _placed(handed, turns, shift))
+            own[joint.parent] = plus(own[joint.parent], placed(handed, turns, shift))
     return replace(robot, joints=tuple(joints)), own
 
 
@@ -325,7 +325,7 @@ def _split(
     return kept, handed
 
 
-def _placed(ten: Sequence[Scalar], turns: Sequence[Turn], shift: Vector) -> list[Scalar]:
+def placed(ten: Sequence[Scalar], turns: Sequence[Turn], shift: Vector) -> list[Scalar]:
     """Return the parameters of a body about and along the frame in which its own stands at these
     turns and shift.
     """

@@ -16,6 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.arrays import Array
+from minidyn.dynamics.derivatives import (
+    independent_slopes,
+    inverse_matrix,
+    negative_product,
+    torque_slopes,
+)
 from minidyn.dynamics.drives import (
     Block,
     DriveColumn,
@@ -57,6 +63,7 @@ from minidyn.dynamics.tree import (
 )
 from minidyn.dynamics.vectors import Scalar, christoffel_matrix, plus, solve_symmetric
 from minidyn.errors import UnknownName, UnknownParameters, Unsupported, first_of
+from minidyn.graph.derivative import derivatives
 from minidyn.graph.function import Function, evaluate
 from minidyn.graph.scalar import Graph
 from minidyn.model.drives import INERTIAS
@@ -140,11 +147,16 @@ def _inverse_dynamics(r: _Recording) -> list[Scalar]:
 
 def _all_torques(r: _Recording, ddq: bool = True) -> list[Scalar]:
     tree, c, ten = r.motion(ddq=ddq)
-    tau = joint_torques(tree, c.dq, c.ddq, ten)
+    return c.project(plus(joint_torques(tree, c.dq, c.ddq, ten), _torques_of_drives(r, c)))
+
+
+def _torques_of_drives(r: _Recording, c: Coordinates) -> list[Scalar]:
+    """Return what drives add to the torques of all joints."""
+    tau: list[Scalar] = [0.0] * len(c.G)
     for column in r.drives(c):
         for joint, ratio in column.ratios.items():
             tau[joint] = tau[joint] + ratio * (r.phi[column.index] * column.value)
-    return c.project(tau)
+    return tau
 
 
 def _gravity_torque(r: _Recording) -> list[Scalar]:
@@ -203,6 +215,55 @@ def _forward_dynamics(r: _Recording) -> list[Scalar]:
     return solve_symmetric(
         _inertia_matrix(r), [t - b for t, b in zip(r.inputs["tau"], bias)], r.robot.joint_names
     )
+
+
+def _slopes_of_links(r: _Recording) -> tuple[list[list[Scalar]], ...]:
+    """Return the derivatives by q, dq and ddq of the torques that links need."""
+    tree, c, ten = r.motion()
+    q, dq, ddq = (r.inputs[name] for name in ("q", "dq", "ddq"))
+    return independent_slopes(c, torque_slopes(tree, c.dq, c.ddq, ten), q, dq, ddq)
+
+
+def _with_drives(
+    r: _Recording, slopes: Sequence[list[list[Scalar]]], ddq: bool = True
+) -> list[list[list[Scalar]]]:
+    """Return derivatives of torques by q, dq (and ddq) with those of the torques of drives added.
+
+    Drives without accelerations have the same derivatives by q and dq, as long as their friction
+    does not depend on them and no joint follows a formula.
+    """
+    _, c = r.state(ddq=ddq)
+    names = ("q", "dq", "ddq") if ddq else ("q", "dq")
+    rates = derivatives(
+        c.project(_torques_of_drives(r, c)), [node for name in names for node in r.inputs[name]]
+    )
+    n = r.robot.n
+    return [
+        [plus(row, rate[k * n : (k + 1) * n]) for row, rate in zip(part, rates)]
+        for k, part in enumerate(slopes[: len(names)])
+    ]
+
+
+def _inverse_dynamics_derivatives(r: _Recording) -> Results:
+    names, still = ("dtau_dq", "dtau_ddq", "M"), [0.0] * r.robot.n
+    parts = _with_drives(r, _slopes_of_links(r))
+    return {name: measured_rows(r.robot, part, still) for name, part in zip(names, parts)}
+
+
+def _forward_dynamics_derivatives(r: _Recording) -> Results:
+    names, n = ("dddq_dq", "dddq_ddq", "dddq_dtau"), r.robot.n
+    ddq, inputs = _forward_dynamics(r), [r.inputs[name] for name in ("q", "dq", "tau")]
+    rubs = has_load(r.robot) and loads_move(r.robot)
+    if rubs or r.robot.formulas or any(joint.drive.cutoff for joint in r.robot.joints):
+        # drives depend on the acceleration: what was recorded is differentiated as it is
+        rates = derivatives(ddq, [node for part in inputs for node in part])
+        parts = [[row[k * n : (k + 1) * n] for row in rates] for k in range(3)]
+        return dict(zip(names, parts))
+    links = _slopes_of_links(replace(r, inputs={**r.inputs, "ddq": ddq}))
+    by_q, by_dq = _with_drives(r, links, ddq=False)
+    inverse = inverse_matrix(_inertia_matrix(r), r.robot.joint_names)
+    parts = [negative_product(inverse, by_q), negative_product(inverse, by_dq), inverse]
+    return dict(zip(names, parts))
 
 
 def _standard(blocks: Sequence[Block]) -> list[Block]:
@@ -346,6 +407,12 @@ WHAT: dict[str, What] = {
     "coriolis_matrix": What(("q", "dq"), "C", _coriolis_matrix, free_base=True),
     "inertia_matrix": What(("q",), "M", _inertia_matrix, free_base=True),
     "forward_dynamics": What(("q", "dq", "tau"), "ddq", _forward_dynamics, free_base=True),
+    "inverse_dynamics_derivatives": What(
+        ("q", "dq", "ddq"), "dtau_dq", _inverse_dynamics_derivatives
+    ),
+    "forward_dynamics_derivatives": What(
+        ("q", "dq", "tau"), "dddq_dq", _forward_dynamics_derivatives
+    ),
     "regressor": _form("regressor"),
     "base_regressor": What(
         ("q", "dq", "ddq"), "Y", _regressor, parameters=False, columns=True, free_base=True
@@ -541,7 +608,7 @@ def _find(robot: Robot, what: str) -> NDArray[np.bool_]:
     # needed anyhow
     regressor: Function = record(robot, "regressor", parameters=some_parameters(robot))
     Y = np.asarray(evaluate(regressor, q, dq, ddq))
-    if what in ("inverse_dynamics", "forward_dynamics"):
+    if what.startswith(("inverse_dynamics", "forward_dynamics")):
         return _nonzero(Y)
     if (
         what == "regressor"

@@ -361,6 +361,7 @@ class Design:
         scores = np.where(
             self._pace(mover)[2], np.broadcast_to(self._score(sums), (_CANDIDATES,)), np.inf
         )
+        scores[[run.candidate for run in runs if run.mover == mover]] = np.inf  # shows nothing new
         best = int(np.argmin(scores))
         return float(scores[best]), best
 

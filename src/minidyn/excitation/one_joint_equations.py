@@ -21,11 +21,11 @@ from minidyn.base.closed_form.mlc import mlc_base
 from minidyn.base.closed_form.structure import Structure
 from minidyn.dynamics.drives import Shapes, drive_columns
 from minidyn.dynamics.mdh_chain import poses, stands
-from minidyn.dynamics.mdh_frames import to_mdh
 from minidyn.dynamics.papers.composite import Constants, Stand, varying_parts
 from minidyn.errors import Unsupported
 from minidyn.model.drives import ROTOR
 from minidyn.model.geometry import TOLERANCE
+from minidyn.model.mdh_frames import to_mdh
 from minidyn.model.placements import tree_pose
 from minidyn.model.robot import Robot
 

@@ -80,8 +80,8 @@ def load(
     keep_joints: Iterable[str] | str | None = None,
     rotor_inertia: bool | Iterable[str] | None = None,
     friction: Iterable[str] | str | None = None,
-    xacro_args: Mapping[str, Any] | None = None,
     free_base: bool = False,
+    xacro_args: Mapping[str, Any] | None = None,
 ) -> Robot:
     """Return a robot by its built-in name, or from a file: TOML, URDF, xacro or MJCF.
 
@@ -101,10 +101,10 @@ def load(
             None: as in the file.
         friction: Drive terms of every joint, such as "viscous", "coulomb" (docs/friction.md); None:
             as in the file.
-        xacro_args: Values of the arguments of a .xacro file, {"ur_type": "ur10e"}. Its expressions
-            are limited (docs/urdf-and-mjcf.md).
         free_base: The robot's base moves freely in the world: see :meth:`Robot.with_free_base`. A
             file with a floating joint says so itself.
+        xacro_args: Values of the arguments of a .xacro file, {"ur_type": "ur10e"}. Its expressions
+            are limited (docs/urdf-and-mjcf.md).
 
     Raises:
         DescriptionError: The file is wrong, with file and line.

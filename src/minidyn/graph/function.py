@@ -144,7 +144,20 @@ class Function:
         signs of the operation that uses them). What depends on uniform arguments alone is computed
         once per call and not counted. A sine and a cosine of one angle are one pair.
         """
-        each = [step for index, step in enumerate(self.tape) if index not in self.uniform_steps]
+        return self._counted(
+            [step for index, step in enumerate(self.tape) if index not in self.uniform_steps]
+        )
+
+    @property
+    def counts_once(self) -> dict[str, int]:
+        """Operations on uniform arguments and constants alone, executed once per call.
+
+        As `counts`; operations on constants do not stand on the tape.
+        """
+        return self._counted([self.tape[index] for index in sorted(self.uniform_steps)])
+
+    @staticmethod
+    def _counted(each: list[Instruction]) -> dict[str, int]:
         found = Counter(step.op for step in each)
         return {
             "mul": found["mul"],

@@ -41,7 +41,7 @@ from minidyn.identification.export import (
 )
 from minidyn.identification.rows.pieces import stacked
 from minidyn.identification.servo_loop import ServoLoop
-from minidyn.identification.sizes import MAX_STEPS
+from minidyn.identification.sizes import FAINT, MAX_STEPS
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, warning
 from minidyn.recording.ready import (
@@ -71,7 +71,6 @@ NOT_SETTLED = warning(
 
 _TARGETS = ("toml", "mujoco", "isaac", "urdf")
 SETTLED = 1e-3  # rounding: of a log-likelihood, less than a thirtieth of a standard deviation
-FAINT = 1e-6  # rounding: of scaled columns, and of the largest of their singular values
 OPEN_PART = 1e-3  # rounding: of an open direction, above which a value is part of it
 MAX_DELAY = 0.1
 """s: no drive answers later."""

@@ -175,15 +175,14 @@ class Comparison:
 
 def _models(given: Mapping[str, Any]) -> int:
     """How many models `compare` makes of these arguments."""
-    methods = given["methods"]
-    count = (
-        len(ANY_MOTION)
-        if methods is None
-        else 1
-        if isinstance(methods, str)
-        else len(tuple(methods))
-    )
-    return count * len(given["consistent"])
+    return len(_names(given["methods"])) * len(given["consistent"])
+
+
+def _names(methods: Iterable[str] | str | None) -> tuple[str, ...]:
+    """Return the names of methods that are asked for; None: all that take every motion."""
+    if methods is None:
+        return ANY_MOTION
+    return (methods,) if isinstance(methods, str) else tuple(methods)
 
 
 @leaving_out
@@ -240,13 +239,7 @@ def compare(
     """
     settings = settings_of(settings, options, base)
     robot = as_robot(robot)
-    names = (
-        ANY_MOTION
-        if methods is None
-        else (methods,)
-        if isinstance(methods, str)
-        else tuple(methods)
-    )
+    names = _names(methods)
     for name in names:
         if name not in METHODS:
             raise UnknownName("method", name, tuple(METHODS))

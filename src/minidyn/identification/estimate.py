@@ -44,6 +44,7 @@ from minidyn.identification.select import seen
 from minidyn.identification.selection import Selection
 from minidyn.identification.settings import Settings
 from minidyn.identification.verdict import Limits, Verdict, judge
+from minidyn.model.robot import require_fixed_base
 from minidyn.notices import Notice
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.ready import in_robot_order, ready
@@ -556,10 +557,11 @@ def as_estimate(value: object, door: str) -> Estimate:
     Raises:
         WrongArgument: Anything else.
     """
-    if isinstance(value, Estimate):
-        return value
     if isinstance(value, str | os.PathLike):
-        return load_estimate(value)
+        value = load_estimate(value)
+    if isinstance(value, Estimate):
+        require_fixed_base(value.robot, door)
+        return value
     raise WrongArgument(
         f"{door}: expected an estimate or its path first, got {type(value).__name__}"
     )

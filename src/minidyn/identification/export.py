@@ -37,7 +37,7 @@ from minidyn.identification.flexibility import Flexibility
 from minidyn.identification.known_torque import KnownTorque
 from minidyn.identification.sizes import ROUNDING
 from minidyn.model.parameters import possible_body
-from minidyn.model.robot import Robot
+from minidyn.model.robot import Robot, require_fixed_base
 from minidyn.notices import Notice, warning
 from minidyn.text import file_stem, plain_percent
 
@@ -178,6 +178,7 @@ def export(
     test: Validation | None = None,
 ) -> Exported:
     """Write an identified model for other programs: `Estimate.export`."""
+    require_fixed_base(estimate.robot, "export (md.save(estimate.robot, path) writes its robot)")
     if estimate.known_torque is not None:
         robot, rest = estimate.known_torque.on(estimate.robot)
         made = export(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from minidyn.arrays import Array
+from minidyn.display import announce
 from minidyn.identification.consistency.consistency import ConsistentModel, consistent_model
 from minidyn.identification.consistency.knowledge import knowledge_of
 from minidyn.identification.diagnose.excitation import with_shown_condition
@@ -78,13 +79,16 @@ def fit_flexible(inputs: Inputs) -> Model:
 def fit(inputs: Inputs, data: AnyRecording) -> Model:
     """Return the model of data: terms chosen, base parameters solved, bodies that can exist."""
     owners = inputs.robot, inputs.model
+    announce("phase", "choosing terms")
     choice = select(inputs.model, inputs.base, data, inputs.settings, inputs.limits, owners)
+    announce("phase", "solving")
     settled = choice.solution(partial(_solved, inputs, choice, data))
     solution = choice.with_shape_uncertainty(settled.made, inputs.limits.is_filtered)
     if not inputs.settings.consistent:
         parameters = lifted(choice.base, solution.beta, choice.robot)
         both = solution.covariance, solution.of_log
         return Model(data, choice, solution, solution.beta, parameters, *both, settled.doubts)
+    announce("phase", "making the model consistent")
     return _physical(inputs, choice, data, solution, is_settled=not settled.doubts)
 
 

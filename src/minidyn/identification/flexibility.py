@@ -40,7 +40,7 @@ from minidyn.identification.estimators.solve import pseudo_inverse
 from minidyn.identification.rows.base_rows import remembering, steady_regressor
 from minidyn.identification.rows.pieces import pieces_of
 from minidyn.identification.score import MIN_STANDARD_ERRORS, Gain
-from minidyn.identification.sizes import MAX_FITS
+from minidyn.identification.sizes import MAX_FITS, MAX_ROUNDS
 from minidyn.model.drives import BY_SYMBOL, FRICTION, MEMORY, ROTOR
 from minidyn.model.joint import torque_unit
 from minidyn.model.parameters import Column
@@ -58,7 +58,6 @@ ENCODERS = ("motor", "link")
 SETTING = "flexibility"
 """Of an estimate's record: encoder, compliance and std of each joint, and what they bring."""
 
-MAX_ROUNDS = 4  # size: of links that give way under the torque of links that give way
 BAND = 3.0
 """Times the band of the motion: loads have twice its frequencies, too."""
 TILE, PIECES = 1024, 20  # size: samples of a piece at most; pieces at least

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias, Unpack
 
 from minidyn.arrays import single_thread, solvable
 from minidyn.base.base_map import BaseMap
-from minidyn.display import counted, shows_progress
-from minidyn.errors import shows_options
+from minidyn.display import announce, counted, shows_progress
+from minidyn.errors import Unsupported, shows_options
 from minidyn.formats.load import as_robot
 from minidyn.graph.targets.cuda.kernel import require_device
 from minidyn.identification.consistency.prior import as_prior
@@ -18,6 +18,7 @@ from minidyn.identification.diagnose.diagnose import diagnose
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.method import Options
 from minidyn.identification.fit import estimate_of, fit_flexible
+from minidyn.identification.free_base import identify_free_base
 from minidyn.identification.inputs import inputs_of, lifted, read_log
 from minidyn.identification.known_torque import KnownTorqueLike
 from minidyn.identification.poses import identify_poses
@@ -96,7 +97,8 @@ def identify(
             `md.identify(robot, log, friction="own", cutoff=20.0)`.
 
     Returns:
-        The estimate; its notices say what is weak and what was chosen.
+        The estimate; its notices say what is weak and what was chosen. Of robots with a free base
+        see docs/free-base.md.
 
     Raises:
         Meaningless: The quick check found something; its notices say what.
@@ -105,7 +107,13 @@ def identify(
     as_prior(settings.prior)  # one that is not there is found before logs are read, too
     if device is not None:
         require_device(device)
-    robot = as_robot(robot)
+    robot = as_robot(robot, free_base=True)
+    if robot.free_base:
+        _refuse_with_free_base(
+            robot, controller=controller, known_torque=known_torque, device=device, keep=keep
+        )
+        return identify_free_base(robot, recording, base, settings, Options(threads))
+    announce("phase", "reading")
     read = as_recording(recording, robot, executor=executor, on_error=on_error, keep=keep)
     log = read_log(robot, read, settings, base, known_torque, force or anyway)
     reads = counted(progress if callable(progress) else None)
@@ -113,10 +121,12 @@ def identify(
     if log.poses is not None:
         estimate = identify_poses(log, base, settings, running)
     else:
+        announce("phase", "preparing")
         inputs = inputs_of(log, settings, base, running)
         model = fit_flexible(inputs)
         choice, solution = model.choice, model.solution
         fitted = choice.robot.with_parameters(lifted(choice.base, solution.beta, choice.robot))
+        announce("phase", "diagnosing")
         notices = [
             *inputs.notices,
             *choice.notices,
@@ -133,3 +143,13 @@ def identify(
         ]
         estimate = estimate_of(inputs, model, notices, log.measured)
     return replace(estimate, known_torque=log.known_torque, settings=settings)
+
+
+def _refuse_with_free_base(robot: Robot, **given: object) -> None:
+    """Refuse arguments that a free base does not know yet, where they are given."""
+    wrong = [name for name, value in given.items() if value is not None]
+    if wrong:
+        raise Unsupported(
+            f"robot {robot.name!r} has a free base, for which these are not supported yet: "
+            f"{', '.join(wrong)}"
+        )

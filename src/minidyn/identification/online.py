@@ -41,7 +41,7 @@ from minidyn.identification.payload.columns import WIDEST_LOAD, carrier_of, of_f
 from minidyn.identification.payload.payload import nearest_body
 from minidyn.identification.problem import BlockProblem, Rows
 from minidyn.identification.rows.triangles import Triangle, Triangles
-from minidyn.model.robot import Robot
+from minidyn.model.robot import Robot, require_fixed_base
 from minidyn.simulation.payload import Payload
 
 BLOCK = 128  # size: samples that are turned into the triangles at once
@@ -432,6 +432,7 @@ def online(
     known = (
         model if isinstance(model, Estimate) else _from_robot(as_robot(model), prior, sigma, period)
     )
+    require_fixed_base(known.robot, "online")
     if isinstance(model, Estimate) and sigma is not None:
         known = replace(
             model,

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from minidyn.arrays import Array
+from minidyn.display import Announced
 from minidyn.identification.data import Data
 from minidyn.identification.held_out import Anchor, Fit, HeldOut
 from minidyn.identification.score import MIN_GAIN, Gain
@@ -57,7 +58,7 @@ class Search:
     ) -> None:
         self.data, self.anchor, self.effects = data, anchor, tuple(effects)
         self.is_width_free = is_width_free
-        self.decisions: list[Decision] = []
+        self.decisions = Announced[Decision]("decision")
         self.held_out = HeldOut(data, anchor, noise_std)
 
     def refit(self, drives: Drives) -> Fit:

@@ -279,7 +279,7 @@ def starting_model(robot: Robot, settings: Settings, base: BaseMap | None = None
 def _with_forced(settings: Settings, joint: Joint) -> Joint:
     """Return a joint with the terms that are forced, without those that are forbidden."""
     drive = joint.drive.without(*settings.forbid_terms)
-    if joint.kind != "fixed":
+    if joint.kind not in ("fixed", "floating"):
         terms = terms_that_fit(
             friction_symbols((*drive.friction, *settings.forced_friction)),
             turns=joint.turns,

@@ -20,7 +20,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -36,7 +36,9 @@ from minidyn.model.geometry import (
 )
 from minidyn.model.joint import Joint, typical_length
 from minidyn.model.parameters import transform
-from minidyn.model.robot import Robot
+
+if TYPE_CHECKING:
+    from minidyn.model.robot import Robot
 
 ROUNDING = 1e-9
 """Angles (rad) and lengths (of the robot's size) up to this are rounding of double precision.

@@ -73,6 +73,12 @@ def cos_sin(angle: float) -> tuple[float, float]:
     return math.cos(angle), math.sin(angle)
 
 
+def is_right(angle: float) -> bool:
+    """Return whether an angle is a multiple of a right angle."""
+    quarter = angle / _RIGHT
+    return abs(quarter - round(quarter)) < 1e-12
+
+
 def snap_angle(angle: float, where: str, notices: list[Notice] | None = None) -> float:
     """Return the multiple of a right angle within 1e-5 rad of `angle`, or itself.
 

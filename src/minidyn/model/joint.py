@@ -318,7 +318,7 @@ def drive_changes(
             raise UnknownName("joint", name, every)
 
     def change(joint: Joint) -> Joint:
-        if joint.kind == "fixed":
+        if joint.kind in ("fixed", "floating"):
             return joint
         old, pairs = joint.drive, turned.get(joint.name)
         coupled = (

@@ -353,12 +353,14 @@ class _Lock:
             names = ", ".join(self.positions)
             raise DescriptionError(f"lock: no joint is left to move (locked: {names})")
         layout = Layout.of(joint.drive for joint in joints)
-        bodies = np.zeros((len(left), 10))
+        bodies, grounded = np.zeros((len(left), 10)), np.zeros(10)
         for index, body in enumerate(full.links):
             link, steps = self.places[index]
+            own = transform(body.parameters, matrix_of(steps)) if steps else body.parameters
             if link >= 0:
-                own = body.parameters
-                bodies[link] += transform(own, matrix_of(steps)) if steps else own
+                bodies[link] += own
+            else:
+                grounded += own
         frames = [
             replace(one, link=self.places[one.link][0], steps=self._placed(one.link, one.steps))
             for one in full.frames
@@ -377,6 +379,7 @@ class _Lock:
             loops=tuple(self._loop(loop) for loop in full.loops if not self._is_held(loop)),
             notices=(*full.notices, notice),
             locks=(*full.locks, *self.positions.items()),
+            base_body=None if full.base_body is None else full.base_body + grounded,
         )
 
     def groups(self) -> dict[str, list[int]]:

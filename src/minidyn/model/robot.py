@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 from minidyn.arrays import Array, real_array
 from minidyn.errors import DescriptionError, ShapeError, UnknownName, Unsupported
 from minidyn.model.formula import Formula, formula_names
-from minidyn.model.geometry import Steps, matrix_of, steps_from_matrix, steps_from_rpy
+from minidyn.model.free_base import require_fixed_base as require_fixed_base
+from minidyn.model.geometry import TOLERANCE, Steps, matrix_of, steps_from_matrix, steps_from_rpy
 from minidyn.model.joint import Frame, Joint, Link, Loop, drive_changes, plain_steps
 from minidyn.model.lock import (
     LockLike,
@@ -33,6 +34,8 @@ from minidyn.text import new_name
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
+
+    from minidyn.model.mdh_frames import MdhTable
 
 
 BASE_ROWS = ("vx", "vy", "vz", "wx", "wy", "wz")
@@ -118,6 +121,10 @@ class Robot:
         for index, joint in enumerate(self.joints):
             if not -1 <= joint.parent < index:
                 raise DescriptionError(f"joint {joint.name!r}: its parent must come before it")
+            if joint.floats and (joint.drive.columns or joint.follows is not None):
+                raise DescriptionError(
+                    f"joint {joint.name!r} is floating: it has no drive and follows none"
+                )
             if (joint.floats and index) or (self.joints[0].floats and index and joint.parent < 0):
                 raise DescriptionError(
                     f"robot {self.name!r}: joint {joint.name!r} stands beside a floating one; a "
@@ -404,10 +411,28 @@ class Robot:
             notices=notices,
         )
 
-    def with_parameters(self, parameters: ArrayLike | None) -> Robot:
-        """Return the robot with other standard parameters (p,); None: all unknown."""
+    def with_parameters(self, parameters: ArrayLike | Mapping[str, float] | None) -> Robot:
+        """Return the robot with other standard parameters.
+
+        Args:
+            parameters: Values (p,), or some by name, {"M3": 1.2}, the others staying; None: all
+                unknown.
+
+        Example:
+            heavier = robot.with_parameters({"M3": 1.2, "MX3": 0.05})
+
+        Raises:
+            UnknownName: The robot has no parameter of that name.
+        """
         if parameters is None:
             return replace(self, parameters=np.full(len(self.layout), np.nan))
+        if isinstance(parameters, Mapping):
+            changed = np.array(self.parameters)
+            for name, value in parameters.items():
+                changed[self.layout.index(name)] = shaped_array(
+                    value, (), f"parameter {name}", finite=False
+                )
+            return replace(self, parameters=changed)
         values = real_array(parameters, "parameters")
         if values.shape != (len(self.layout),):
             raise ShapeError(
@@ -608,6 +633,23 @@ class Robot:
             ),
         )
 
+    def mdh(self, tolerance: float = TOLERANCE) -> MdhTable:
+        """Return the robot in modified Denavit-Hartenberg frames: its table, and where they are.
+
+        Args:
+            tolerance: Axes that are special within this, rad and share of the robot's size, are
+                exactly so.
+
+        Example:
+            print(md.load("panda").mdh())
+
+        Raises:
+            Unsupported: A robot with loops or joints that follow others.
+        """
+        from minidyn.model.mdh_frames import mdh_table
+
+        return mdh_table(self, tolerance=tolerance)
+
     def with_joints(self, change: Callable[[Joint], Joint]) -> Robot:
         """Return the robot with each joint changed.
 
@@ -730,15 +772,6 @@ def measured_joints(robot: Robot, names: Iterable[str] | str) -> tuple[str, ...]
     if not wanted:
         raise DescriptionError("measured: no joint is named; None means all of them")
     return tuple(one for one in robot.joint_names if one in fitting_joints(robot, wanted))
-
-
-def require_fixed_base(robot: Robot, what: str) -> None:
-    """Refuse a robot with a free base where a function does not support one."""
-    if robot.free_base:
-        raise Unsupported(
-            f"{what}: robot {robot.name!r} has a free base, which is not supported here yet; "
-            "docs/free-base.md lists what is"
-        )
 
 
 def _frozen(values: ArrayLike, where: str) -> Array:

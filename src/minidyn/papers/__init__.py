@@ -16,7 +16,6 @@ from minidyn.base.closed_form.mlc import (
     inertia_constants,
 )
 from minidyn.base.closed_form.partition import Partition, inertia_and_gravity
-from minidyn.dynamics.mdh_chain import mdh_rows
 from minidyn.dynamics.papers.by_regressor import (
     forward_dynamics_by_regressor,
     inertia_matrix_by_regressor,
@@ -24,7 +23,9 @@ from minidyn.dynamics.papers.by_regressor import (
 from minidyn.dynamics.papers.chain import chain_at, composite_bodies
 from minidyn.dynamics.papers.formulations import FORMULATIONS
 from minidyn.dynamics.regressor_forms import Lumeng16, lumeng16
+from minidyn.model.mdh_rows import mdh_rows
 from minidyn.papers.formulation_table import FormulationCounts, formulation_counts
+from minidyn.papers.minimal_set import count_of_set, inertia_matrix_of_set
 from minidyn.papers.operation_count import operation_count
 
 __all__ = [
@@ -37,11 +38,13 @@ __all__ = [
     "chain_at",
     "composite_bodies",
     "composite_bodies_at",
+    "count_of_set",
     "formulation_counts",
     "forward_dynamics_by_regressor",
     "inertia_and_gravity",
     "inertia_constants",
     "inertia_matrix_by_regressor",
+    "inertia_matrix_of_set",
     "lumeng16",
     "mdh_rows",
     "operation_count",

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from minidyn.base.minimal_program import check_formulation, counted_program
 from minidyn.base.virtual_links import generic_chain
-from minidyn.dynamics.mdh_chain import check_open
-from minidyn.dynamics.mdh_frames import to_mdh
 from minidyn.dynamics.papers.minimal import MEETING, MINIMAL_WHAT
 from minidyn.errors import UnknownName, Unsupported
 from minidyn.model.geometry import TOLERANCE
+from minidyn.model.mdh_frames import to_mdh
+from minidyn.model.mdh_rows import check_open
 from minidyn.model.robot import Robot
 
 COUNTINGS = ("executed", "paper")

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array, real_array, refuse_beyond_memory
-from minidyn.dynamics.group import integrate
+from minidyn.dynamics.group import check_quaternions, integrate
 from minidyn.dynamics.kernel import compile_kernel
 from minidyn.errors import MinidynError, ShapeError
 from minidyn.model.robot import Robot
@@ -114,8 +114,5 @@ def _start(robot: Robot, q0: ArrayLike | None, dq0: ArrayLike | None) -> tuple[A
     for name, value, size in (("q0", q, robot.nq), ("dq0", dq, robot.n)):
         if value.shape != (size,):
             raise ShapeError(f"simulate: {name}: expected shape ({size},), got {value.shape}")
-    if not abs(np.linalg.norm(q[3:7]) - 1.0) < 1e-3:
-        raise ShapeError(
-            f"simulate: q0[3:7] is {q[3:7]}; expected a unit quaternion in the order x, y, z, w"
-        )
+    check_quaternions(robot, "simulate", q)
     return q, dq

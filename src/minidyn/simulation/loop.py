@@ -6,14 +6,14 @@ fourth-order Runge-Kutta, or by SciPy's adaptive solver between two samples.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array, refuse_beyond_memory
-from minidyn.control.controller import Controller, Measurement
+from minidyn.control.controller import UNSTABLE, Controller, Measurement
 from minidyn.dynamics.functions import inertia_matrix
 from minidyn.errors import MinidynError, ShapeError, UnknownName
 from minidyn.model.drives import FRICTION
@@ -183,7 +183,7 @@ def run(
             )
             estimate, tau, answer = controller(estimate, seen, (q_d[k], dq_d[k], ddq_d[k]))
             if answer["status"].any():
-                raise diverged(setup, t)
+                raise diverged(setup, t, log, k + 1)
             if limited:
                 tau = np.clip(tau, -limit, limit)
             ddq = acting(q, dq, tau)
@@ -191,7 +191,7 @@ def run(
             ddq = acting(q, dq, tau)
         log["ddq"][k], log["tau"][k] = ddq, tau
         if not np.isfinite(ddq).all():
-            raise diverged(setup, t)
+            raise diverged(setup, t, log, k + 1)
         if k == count - 1:
             break
         before = q
@@ -237,10 +237,40 @@ def quantised(values: Array, resolution: float) -> Array:
     return values if resolution == 0 else np.round(values / resolution) * resolution
 
 
-def diverged(setup: Setup, t: float) -> MinidynError:
-    """Return the error of a run whose accelerations are no numbers from a time on."""
+def diverged(
+    setup: Setup, t: float, log: Mapping[str, Array] | None = None, count: int = 0
+) -> MinidynError:
+    """Return the error of a run whose accelerations are no numbers from a time on.
+
+    With the signals so far, `count` samples, the law's own condition is looked at first.
+    """
+    lost = "" if log is None else _lost_condition(setup, log, count)
     return MinidynError(
-        f"simulate: accelerations became infinite at t = {t:.4g} s; {_likely_cause(setup)}"
+        f"simulate: accelerations became infinite at t = {t:.4g} s; {lost or _likely_cause(setup)}"
+    )
+
+
+def _lost_condition(setup: Setup, log: Mapping[str, Array], count: int) -> str:
+    """Say since when a law that inverts its estimate does not have a matrix to invert."""
+    controller = setup.controller
+    if (
+        controller is None
+        or controller.stability is None
+        or controller.violated is UNSTABLE
+        or not setup.log_estimates
+        or not count
+    ):
+        return ""
+    states = [log[name][:count] for name in ("estimate", "q_true", "dq_true")]
+    margin = np.asarray(controller.stability(setup.robot, *states)).reshape(count, -1).min(axis=1)
+    below = np.flatnonzero(~(margin > 0))
+    if not len(below):
+        return ""
+    first = int(below[0])
+    kind = controller.violated
+    return (
+        f"the estimated inertia matrix lost its definiteness at t = {log['t'][first]:.4g} s "
+        f"(smallest eigenvalue {margin[first]:.3g}). {kind.meaning} {kind.advice}"
     )
 
 

@@ -25,6 +25,7 @@ from minidyn.text import plain, plain_number
 
 if TYPE_CHECKING:
     from minidyn.base.base_map import BaseMap
+    from minidyn.model.robot import Robot
 
 _FUNCTION = "base.base_parameters:base_parameters"
 _MODELS = constant("base.rows", "MODELS")
@@ -94,7 +95,19 @@ _MODELS = constant("base.rows", "MODELS")
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option(
+    "--frames",
+    type=click.Choice(["file", "mdh"]),
+    default="file",
+    show_default=True,
+    help="mdh: of the parameters in modified Denavit-Hartenberg frames (minidyn show --mdh).",
+)
+@click.option(
     "--evidence", is_flag=True, help="What the number rests on: T_ii, σ_i, R_ii, V2 and the gap."
+)
+@click.option(
+    "--split",
+    is_flag=True,
+    help="The sets of the inertia matrix and of gravity, and what both share (Lin1994 Theorem 2).",
 )
 @click.option("--plot", metavar="FILE", help="Also draw the evidence: .png, .svg or .pdf.")
 def base(
@@ -104,7 +117,9 @@ def base(
     motion: str | None,
     form: str,
     as_json: bool,
+    frames: str,
     evidence: bool,
+    split: bool,
     plot: str | None,
     **options: Any,
 ) -> None:
@@ -115,6 +130,10 @@ def base(
     Example: minidyn base puma560 --method mlc --version 1992 --model gravity
 
     Example: minidyn base puma560 --evidence --plot gap.png
+
+    Example: minidyn base iiwa14 --frames mdh
+
+    Example: minidyn base stanford --split
     """
     from minidyn.base.base_parameters import base_parameters
     from minidyn.base.printing.relations import relations_json
@@ -122,6 +141,11 @@ def base(
     if plot is not None:
         check_figure(plot, inputs(robot))
     arm = told(robot.load())
+    if frames == "mdh":
+        arm = arm.mdh(**given({"tolerance": options["tolerance"]})).robot
+    if split:
+        _split(arm, given({"tolerance": options["tolerance"]}), as_json or form == "json")
+        return
     options |= {"joints": joints or None, "measured": measured or None}
     if motion is not None:
         from minidyn.recording.ready import as_recording, prepare
@@ -139,6 +163,24 @@ def base(
         click.echo(found.to_latex(), nl=False)
     else:
         _print(found)
+
+
+def _split(robot: Robot, within: dict[str, Any], as_json: bool) -> None:
+    """Print the sets of the inertia matrix and of gravity."""
+    from minidyn.base.closed_form.partition import inertia_and_gravity
+
+    found = inertia_and_gravity(robot, **within)
+    table = found.table
+    if as_json:
+        columns = {name: list(values) for name, values in table.columns.items()}
+        print_json({"robot": robot.name, "gravity": list(found.gravity.names)} | columns)
+        return
+    rows = [[safe(str(value)) for value in row] for row in zip(*table.columns.values())]
+    print_table(safe(table.title), table.columns, rows)
+    out = console()
+    out.print(f"gravity's set: {', '.join(map(safe, found.gravity.names)) or 'empty'}")
+    own = len(found.first) + found.gravity.rank
+    out.print(f"{own} elements determine all torques but friction: own parts and gravity's set")
 
 
 def _evidence(base: BaseMap, seed: dict[str, int], plot: str | None, as_json: bool) -> None:
@@ -170,7 +212,7 @@ def _shown(value: object) -> str:
 
 
 def _print(base: BaseMap) -> None:
-    from minidyn.base.printing.relations import relations, without_effect
+    from minidyn.base.printing.relations import legend_of, without_effect
 
     out = console()
     title = (
@@ -181,10 +223,13 @@ def _print(base: BaseMap) -> None:
     shown = [[plain_number(value)] for value in values] if values else [[]] * base.rank
     rows = [
         (str(number), safe(relation.name), *value, safe(relation.formula()))
-        for number, (relation, value) in enumerate(zip(relations(base), shown), 1)
+        for number, (relation, value) in enumerate(zip(base.relations(), shown), 1)
     ]
     columns = ("#", "name", *(["value"] if values else []), "in standard parameters")
     print_table(title, columns, rows, right=(0, 2)[: 1 + bool(values)])
+    legend = legend_of(base)
+    if legend:
+        out.print(f"with {safe(legend)}")
     out.print(
         f"model: {base.model}, method: {base.method}"
         + (f", gap {base.gap:.1e}" if base.gap < 1e300 else "")

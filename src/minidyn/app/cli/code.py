@@ -6,8 +6,9 @@ A robot's functions as source code, and what they cost.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,8 +25,13 @@ from minidyn.app.cli.options import (
 )
 from minidyn.app.cli.text import print_json, print_table, safe, told
 from minidyn.errors import MinidynError, UnknownName, UnknownParameters
+from minidyn.model.drives import Drive
 from minidyn.text import plain
 
+if TYPE_CHECKING:
+    from minidyn.model.robot import Robot
+
+_FORMULATIONS = ("1", "2", "3", "4", "5", "6")
 _COUNTED = ("mul", "add", "div", "sincos", "sqrt", "other")
 _TARGETS = ("c", *constant("dynamics.sources", "PRINTERS"), "llvm")
 _what = OneOf(lambda: constant("dynamics.record", "WHAT"))
@@ -67,7 +73,7 @@ _link_option = click.option(
 )
 @click.option(
     "--formulation",
-    type=int,
+    type=OneOf(lambda: _FORMULATIONS),
     help="Of the inertia matrix, also within forward dynamics: 1 to 5 (LinFang1999), 6. "
     "Implies --base.",
 )
@@ -89,6 +95,7 @@ def generate(
     from minidyn.codegen.files import code_files, function_for
     from minidyn.files import check_outputs, made_folder, write_atomically
 
+    options["formulation"] = _number(options["formulation"], _FORMULATIONS)
     arm = told(robot.load())
     function = function_for(arm, what, **given(options))
     folder = made_folder(output)
@@ -125,7 +132,7 @@ def generate(
 )
 @click.option(
     "--formulation",
-    type=OneOf(lambda: ("1", "2", "3", "4", "5", "6", "all")),
+    type=OneOf(lambda: (*_FORMULATIONS, "all")),
     help="Of the inertia matrix: 1 to 5 (LinFang1999), 6; all: side by side. Default: the cheapest.",  # noqa: E501
 )
 @click.option(
@@ -191,7 +198,7 @@ def count(
     if plot or form not in ("table", "json"):
         raise MinidynError("--plot and --format are for --formulation all")
     as_json = as_json or form == "json"
-    minimal["formulation"] = _number(minimal["formulation"])
+    minimal["formulation"] = _number(minimal["formulation"], (*_FORMULATIONS, "all"))
     if base or any(value not in (None, False) for value in minimal.values()):
         if link is not None:
             raise MinidynError(
@@ -206,11 +213,11 @@ def count(
         _count_standard(robot, what, given({"parameters": parameters, "link": link}), as_json)
 
 
-def _number(formulation: str | None) -> int | None:
+def _number(formulation: str | None, known: tuple[str, ...]) -> int | None:
     """Return the number of a formulation; what is none is refused with those that are."""
-    if formulation is None or formulation.isdecimal():
+    if formulation is None or formulation in _FORMULATIONS:
         return None if formulation is None else int(formulation)
-    raise UnknownName("formulation", formulation, ("1", "2", "3", "4", "5", "6", "all"))
+    raise UnknownName("formulation", formulation, known)
 
 
 def _count_formulations(
@@ -263,6 +270,7 @@ def _count_minimal(
 ) -> None:
     """Print multiplications and additions on a minimal set of parameters with general values."""
     from minidyn.dynamics.papers.minimal import MINIMAL_WHAT
+    from minidyn.dynamics.record import WHAT
     from minidyn.papers.operation_count import operation_count
 
     counting = counting or "executed"
@@ -275,17 +283,40 @@ def _count_minimal(
         name: operation_count(robot, name, formulation, counting, not generic, **within)
         for name in names
     }
+    once = {}
+    if counting == "executed" and not generic:
+        once = {name: _once(robot, name, formulation, within) for name in names if name in WHAT}
     if as_json:
-        print_json({name: {"mul": mul, "add": add} for name, (mul, add) in counts.items()})
+        data = {name: {"mul": mul, "add": add} for name, (mul, add) in counts.items()}
+        extra = {name: {"once_mul": mul, "once_add": add} for name, (mul, add) in once.items()}
+        print_json({name: row | extra.get(name, {}) for name, row in data.items()})
         return
     how = f"{'general geometry, ' if generic else ''}{counting}"
-    rows = [(name, str(mul), str(add)) for name, (mul, add) in counts.items()]
-    print_table(
-        f"{safe(robot.name)}: operations on base parameters ({how})",
-        ("function", "mul", "add"),
-        rows,
-        (1, 2),
-    )
+    rows = [
+        (name, str(mul), str(add), *map(str, once.get(name, ("-", "-") if once else ())))
+        for name, (mul, add) in counts.items()
+    ]
+    heads = ("function", "mul", "add", *(("once: mul", "add") if once else ()))
+    title = f"{safe(robot.name)}: operations on base parameters ({how})"
+    print_table(title, heads, rows, range(1, len(heads)))
+    if once:
+        click.echo(
+            "once: for new values of the base parameters, as an adaptive controller has them"
+        )
+
+
+def _once(
+    robot: Robot, what: str, formulation: int | None, within: dict[str, Any]
+) -> tuple[int, int]:
+    """Return what depends on parameters alone: (multiplications, additions) for each new set."""
+    from minidyn.base.base_parameters import base_parameters
+    from minidyn.base.minimal_functions import program_for
+
+    bare = robot.with_joints(lambda joint: replace(joint, drive=Drive()))
+    bare = bare.with_parameters([0.0] * len(bare.layout))
+    base = base_parameters(bare, **within)
+    once = program_for(bare, what, base, formulation, "argument").counts_once
+    return once["mul"] + once["div"], once["add"]
 
 
 def _count_standard(

@@ -177,18 +177,18 @@ _CHANGES = (
         help="A joint that moves, or a pattern such as 'arm_*'; the others are locked; repeat.",
     ),
     click.option(
+        "--free-base",
+        is_flag=True,
+        default=None,
+        help="The robot's base moves freely in the world (docs/free-base.md).",
+    ),
+    click.option(
         "--xacro-arg",
         "xacro_args",
         multiple=True,
         callback=lambda context, parameter, words: _pairs(words),
         metavar="NAME=VALUE",
         help="An argument of a .xacro file; repeat.",
-    ),
-    click.option(
-        "--free-base",
-        is_flag=True,
-        default=None,
-        help="The robot's base moves freely in the world (docs/free-base.md).",
     ),
 )
 
@@ -221,7 +221,7 @@ def _with_changes(command: F) -> F:
     return made  # type: ignore[no-any-return]
 
 
-_ROBOT_OPTIONS = ("gravity", "mount", "lock", "keep_joints", "xacro_args", "free_base")
+_ROBOT_OPTIONS = ("gravity", "mount", "lock", "keep_joints", "free_base", "xacro_args")
 
 
 def robot_argument(command: F) -> F:

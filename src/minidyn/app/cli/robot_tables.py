@@ -9,7 +9,8 @@ from typing import Any
 
 from rich.tree import Tree
 
-from minidyn.app.cli.text import console, print_notices, print_table, safe
+from minidyn.app.cli.text import console, print_json, print_notices, print_table, safe
+from minidyn.arrays import Array
 from minidyn.formats.toml.table import MDH, mdh_slots
 from minidyn.formats.toml.write import linear_text
 from minidyn.model.geometry import Step, Steps
@@ -283,3 +284,28 @@ def _realizable(link: Link) -> tuple[str, str, str]:
 def _passive(robot: Robot, name: str, start: float) -> str:
     follow = _follow(robot.joints[robot.joint_index(name)]).replace(", passive", "")
     return safe(name) + (follow or f" (solved from {plain_number(start)})")
+
+
+def print_mdh(robot: Robot, as_json: bool) -> None:
+    """Print the modified Denavit-Hartenberg table of a robot, and where its frames are."""
+    table = robot.mdh()
+    if as_json:
+        print_json(table.to_json())
+        return
+    rows = [
+        [plain_number(cell) if isinstance(cell, float) else safe(str(cell)) for cell in row]
+        for row in zip(*table.columns.values())
+    ]
+    title = f"{safe(robot.name)}: modified Denavit-Hartenberg table (rad, m)"
+    print_table(title, table.columns, rows, right=range(3, len(table.columns)))
+    frames = [
+        (safe(name), " ".join(map(plain_number, T[:3, 3])), *_axes_of(T))
+        for name, T in zip(table.robot.link_names, table.frames)
+    ]
+    columns = ("link", "origin, m", "x", "y", "z")
+    print_table("Its frames, seen from the file's frame of each link", columns, frames)
+
+
+def _axes_of(T: Array) -> list[str]:
+    """Return x, y and z of a frame as text."""
+    return [" ".join(plain_number(float(value) + 0.0, 4) for value in T[:3, k]) for k in range(3)]

@@ -59,15 +59,22 @@ def robots(as_json: bool) -> None:
 @click.option(
     "--plot", metavar="FILE", help="Also draw the axes as lines, r and s marked: .png, .svg, .pdf."
 )
+@click.option(
+    "--mdh",
+    is_flag=True,
+    help="The modified Denavit-Hartenberg table instead, and its frames seen from the file's.",
+)
 @json_option
-def show(robot: RobotSource, plot: str | None, as_json: bool) -> None:
+def show(robot: RobotSource, plot: str | None, mdh: bool, as_json: bool) -> None:
     """Show a ROBOT: tree, geometry, limits, parameters, physical consistency.
 
     Example: minidyn show panda
 
     Example: minidyn show panda --plot axes.svg
+
+    Example: minidyn show iiwa14 --mdh
     """
-    from minidyn.app.cli.robot_tables import print_robot, robot_data
+    from minidyn.app.cli.robot_tables import print_mdh, print_robot, robot_data
     from minidyn.arrays import plain_values
 
     if plot is not None:
@@ -78,7 +85,9 @@ def show(robot: RobotSource, plot: str | None, as_json: bool) -> None:
         from minidyn.display import save_figure
 
         save_figure(plot_axes(loaded), Path(plot))
-    if as_json:
+    if mdh:
+        print_mdh(loaded, as_json)
+    elif as_json:
         print_json(plain_values(robot_data(loaded), finite=True))
     else:
         print_robot(loaded)

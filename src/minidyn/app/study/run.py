@@ -134,7 +134,7 @@ def _run(
 ) -> StudyResult:
     study = read_study(path)
     steps = _chosen(study, only)
-    context = _context(study)
+    context = context_of(study)
     for step in () if dry else steps:  # before the first of them runs
         refuse_others(study.output / step.name)
     with executor_of(**({} if dry else study.engine)) as executor:
@@ -179,7 +179,8 @@ def _results(
     return StudyResult(study, tuple(results), context.robot)
 
 
-def _context(study: Study) -> Context:
+def context_of(study: Study) -> Context:
+    """Return the robot of a study, changed and coupled as the study says, and what steps share."""
     robot = load(study.robot_path(study.robot), **study.changes)
     if study.coupling:
         robot = robot.with_drives(coupling=study.coupling)

@@ -18,7 +18,6 @@ from minidyn.base.closed_form.combinations import Combination, combinations
 from minidyn.base.closed_form.free_base import behind_free_base
 from minidyn.base.closed_form.structure import FOR, Structure, structure_of
 from minidyn.dynamics.mdh_chain import poses, stands
-from minidyn.dynamics.mdh_frames import to_mdh
 from minidyn.dynamics.papers.composite import (
     VERSIONS,
     Constants,
@@ -29,6 +28,7 @@ from minidyn.errors import ShapeError, UnknownName, Unsupported
 from minidyn.model.drives import POSITION_TERMS
 from minidyn.model.geometry import TOLERANCE
 from minidyn.model.joint import largest_length
+from minidyn.model.mdh_frames import to_mdh
 from minidyn.model.parameters import STANDARD
 from minidyn.model.robot import Robot
 
@@ -62,7 +62,7 @@ def inertia_constants(
     Args:
         robot: A chain or tree of rotational and translational joints. Where its frames are not
             modified Denavit-Hartenberg, the constants are those in the frames that
-            :func:`minidyn.dynamics.mdh_frames.to_mdh` gives it.
+            :func:`minidyn.model.mdh_frames.to_mdh` gives it.
         version: "1999" (LinFang1999), or "1992" (Lin1992, Lin1994), which pass U33 of a rotational
             child on.
         tolerance: Axes that are special within this are exactly so, as in `base_parameters`.
@@ -125,7 +125,7 @@ def composite_bodies_at(
     Args:
         robot: A chain or tree of rotational and translational joints. Where its frames are not
             modified Denavit-Hartenberg, the bodies are those in the frames that
-            :func:`minidyn.dynamics.mdh_frames.to_mdh` gives it.
+            :func:`minidyn.model.mdh_frames.to_mdh` gives it.
         q: Positions (..., n).
         version: Of the split into constant and varying parts: "1999" (LinFang1999), or "1992"
             (Lin1992, Lin1994). ĉ and Ĵ do not depend on it.

@@ -58,9 +58,11 @@ class Partition:
 
     def to_pandas(self) -> DataFrame:
         """Return the elements of w_I as a pandas frame: name, own part, part of gravity's set."""
-        return self._display().to_pandas()
+        return self.table.to_pandas()
 
-    def _display(self) -> DisplayTable:
+    @property
+    def table(self) -> DisplayTable:
+        """The elements of w_I: name, own part, part of gravity's set."""
         shares = [*self.P1, *self.P2]
         own = [*self.rest_names, *("" for _ in self.second)]
         names = [self.inertia.names[k] for k in (*self.first, *self.second)]
@@ -70,7 +72,7 @@ class Partition:
         )
 
     def _repr_html_(self) -> str:
-        return self._display().to_html()
+        return self.table.to_html()
 
     def __repr__(self) -> str:
         return (

@@ -182,7 +182,7 @@ def solve_precisely(
     involved = {*targets, *(kept[k] for support in targets.values() for k in support)}
     if question.model in ("torque", "energy") and friction.isdisjoint(involved):
         question = replace(
-            question, model="static"
+            question, model="zero_speed"
         )  # the same relations (Gautier1991 eq. (8)), quicker
     place = {column: k for k, column in enumerate(question.asked)}
     most = max(len(support) for support in targets.values())

@@ -16,13 +16,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minidyn.arrays import single_thread
-from minidyn.base.printing.symbols import LengthPolynomial, Monomial, rule_entries, symbolic_entries
+from minidyn.base.printing.symbols import (
+    COS,
+    SIN,
+    LengthPolynomial,
+    Monomial,
+    entries_by_rule,
+    rule_entries,
+    symbolic_entries,
+)
+from minidyn.dynamics.formulas import ANGLES, named_lengths
 from minidyn.text import markdown_cell, visible
 
 if TYPE_CHECKING:
     from minidyn.base.base_map import BaseMap
+    from minidyn.model.robot import Robot
 
 
+_MOMENT = re.compile(r"U(\d)(\d)(?:_(\d)(\d))?_(\d+)")
+_FIRST = re.compile(r"k(\d+)([xyz])")
+_WIDTH = 90  # characters of a line of LaTeX as they are read, from which a sum goes on below
 _NAME = re.compile(r"([A-Za-z]+)([0-9]+)\Z")
 _SPECIAL = {character: f"\\{character}" for character in "{}$&#%_"} | {
     "\\": r"\textbackslash{}",
@@ -58,13 +71,24 @@ class Alphabet:
 
     name: str  # "unicode", "ascii" or "latex"
     space: str  # between the factors of a product
+    digits: int = 10
 
     def parameter(self, name: str) -> str:
         """A standard or base parameter: ZZR1."""
-        return self._indexed(name, r"\mathrm") if self.name == "latex" else name
+        if self.name != "latex":
+            return name
+        if match := _MOMENT.fullmatch(name):
+            one, two, three, four, link = match.groups()
+            return rf"(U_{{{link}}})_{{{one}{two}{f'-{three}{four}' if three else ''}}}"
+        if match := _FIRST.fullmatch(name):
+            return rf"(k_{{{match[1]}}})_{{{match[2]}}}"
+        return self._indexed(name, r"\mathrm")
 
     def symbol(self, name: str, power: int = 1) -> str:
         """A power of a geometry symbol: D3²."""
+        for prefix in (COS, SIN):
+            if name.startswith(prefix):
+                return self._of_angle(prefix.strip(), name.removeprefix(prefix), power)
         if self.name == "latex":
             return self._indexed(name, r"\mathit") + (f"^{{{power}}}" if power > 1 else "")
         shown = visible(name)
@@ -72,13 +96,27 @@ class Alphabet:
             return shown
         return f"{shown}²" if self.name == "unicode" and power == 2 else f"{shown}^{power}"
 
+    def _of_angle(self, function: str, angle: str, power: int) -> str:
+        """A power of a sine or cosine of an angle: sin(alpha3)²."""
+        raised = "" if power == 1 else f"^{power}"
+        if self.name == "latex":
+            letters = angle.rstrip("0123456789")
+            shown = rf"\{letters}_{{{angle[len(letters) :]}}}"
+            return rf"\{function}{raised}{shown}"
+        raised = raised.replace("^2", "²") if self.name == "unicode" else raised
+        return f"{function}({visible(angle)}){raised}"
+
     def number(self, value: float) -> str:
         """A number of ten digits, without its sign."""
-        text = f"{abs(value):.10g}"
+        text = f"{abs(value):.{self.digits}g}"
         if self.name == "latex" and "e" in text:
             digits, _, power = text.partition("e")
             return rf"{digits} \cdot 10^{{{int(power)}}}"
         return text
+
+    def signed(self, value: float) -> str:
+        """A number of ten digits with its sign."""
+        return f"{'-' if value < 0 else ''}{self.number(value)}"
 
     def bracket(self, text: str) -> str:
         """The text in parentheses."""
@@ -125,6 +163,11 @@ class RelationTerm:
 
 def sum_text(terms: Sequence[RelationTerm], alphabet: Alphabet = UNICODE) -> str:
     """Return the sum of the terms; parameters with equal coefficients (up to sign) share one."""
+    return _signed(_sum_parts(terms, alphabet)) or "0"
+
+
+def _sum_parts(terms: Sequence[RelationTerm], alphabet: Alphabet) -> list[tuple[int, str]]:
+    """Return (sign, text without it) of each part of a sum."""
     groups: dict[str, list[tuple[_Factor, str]]] = {}
     for term in terms:
         factor = _factor(term, alphabet)
@@ -143,7 +186,7 @@ def sum_text(terms: Sequence[RelationTerm], alphabet: Alphabet = UNICODE) -> str
                 else f"{front}{alphabet.space}{body}"
             )
         parts.append((sign, body))
-    return _signed(parts) or "0"
+    return parts
 
 
 _Factor = tuple[int, str, bool]
@@ -217,6 +260,10 @@ class Relation:
         return f"{self.name} = {self.formula()}"
 
 
+def _named(base: BaseMap) -> Robot:
+    return named_lengths(base.robot, base.names, angles=True, safe_names=False)
+
+
 def relations(base: BaseMap) -> tuple[Relation, ...]:
     """Return the relations of a map, one for each base parameter, in the order of `base.names`.
 
@@ -225,6 +272,8 @@ def relations(base: BaseMap) -> tuple[Relation, ...]:
 
     Implements: Gautier1991 Table V, section "Application to Graph-Structured Robots" in symbols.
     """
+    given = {name for name, _ in base.robot.symbols}
+    base = replace(base, robot=_named(base))
     if base.rows is not None:
         names, of_rule = base.robot.layout.names, rule_entries(base)
         return tuple(
@@ -239,8 +288,14 @@ def relations(base: BaseMap) -> tuple[Relation, ...]:
             )
             for row, (label, values) in enumerate(zip(base.names, base.matrix))
         )
+    symbolic = entries_by_rule(base)
     with single_thread():
-        symbolic = symbolic_entries(base)
+        fitted = symbolic_entries(base) if _is_open(base, symbolic) else {}
+    symbolic |= {
+        place: entry
+        for place, entry in fitted.items()
+        if place not in symbolic and (_is_short(entry) or _names(entry) <= given)
+    }
     layout = base.robot.layout
     found = []
     for row, (name, kept) in enumerate(zip(base.names, base.kept)):
@@ -258,6 +313,56 @@ def relations(base: BaseMap) -> tuple[Relation, ...]:
         rest = sorted(terms, key=lambda term: layout.index(term.parameter))
         found.append(Relation(name, (RelationTerm(kept, 1.0), *rest)))
     return tuple(found)
+
+
+_SHORT = (0.5, 1.0, 2.0, 3.0, 4.0)
+"""Factors beside which a symbol is easier to read than a number."""
+
+
+def _is_open(base: BaseMap, symbolic: dict[tuple[int, int], LengthPolynomial]) -> bool:
+    """Say whether entries of a map that are plain numbers may still have symbols."""
+    return any((int(r), int(c)) not in symbolic for r, c in np.argwhere(~np.isin(base.K, _PLAIN)))
+
+
+_PLAIN = (-1.0, 0.0, 1.0)
+
+
+def _is_short(polynomial: LengthPolynomial) -> bool:
+    parts = [polynomial, *([polynomial.divisor] if polynomial.divisor else [])]
+    return all(abs(number) in _SHORT for part in parts for number, _ in part.terms)
+
+
+def _names(polynomial: LengthPolynomial) -> set[str]:
+    parts = [polynomial, *([polynomial.divisor] if polynomial.divisor else [])]
+    return {name for part in parts for _, product in part.terms for name in product}
+
+
+def symbols_of(base: BaseMap) -> dict[str, float]:
+    """Return the values of the symbols that a map's relations use, in the order of the joints."""
+    used = {
+        name.removeprefix(COS).removeprefix(SIN)
+        for relation in base.relations()
+        for term in relation.terms
+        if term.polynomial is not None
+        for name in _names(term.polynomial)
+    }
+    named = _named(base)
+    return {name: value for name, value in named.symbols if name in used}
+
+
+def _values(base: BaseMap) -> list[tuple[str, float, str]]:
+    """Return (symbol, value, unit) of what relations use."""
+    return [
+        (name, value, "rad" if name.startswith(ANGLES) else "m")
+        for name, value in base.symbols.items()
+    ]
+
+
+def legend_of(base: BaseMap) -> str:
+    """Return the values of the symbols that a map's relations use, on one line; "": there are
+    none.
+    """
+    return ", ".join(f"{visible(name)} = {value:.6g} {unit}" for name, value, unit in _values(base))
 
 
 def map_json(base: BaseMap) -> dict[str, Any]:
@@ -284,6 +389,7 @@ def map_json(base: BaseMap) -> dict[str, Any]:
         "notices": [notice.to_json() for notice in base.notices],
         "matrix": None if base.rows is None else base.rows.tolist(),
         "structure": None if base.structure is None else base.structure.to_json(),
+        "symbols": base.symbols,
     }
 
 
@@ -298,7 +404,7 @@ def relations_json(base: BaseMap) -> list[dict[str, Any]]:
                 for term in relation.terms
             ],
         }
-        for relation in relations(base)
+        for relation in base.relations()
     ]
 
 
@@ -312,8 +418,11 @@ def to_markdown(base: BaseMap) -> str:
         "| # | base parameter | in standard parameters |",
         "|---:|---|---|",
     ]
-    for number, relation in enumerate(relations(base), 1):
+    for number, relation in enumerate(base.relations(), 1):
         lines.append(f"| {number} | {_markdown(relation.name)} | {_markdown(relation.formula())} |")
+    legend = legend_of(base)
+    if legend:
+        lines += ["", f"{_markdown(legend)}."]
     if base.structure is not None:
         lines += ["", *(f"- {_markdown(line)}" for line in base.structure.describe().splitlines())]
     for title, names in (("Regrouped", base.regrouped), ("Without effect", base.eliminated)):
@@ -330,25 +439,62 @@ def to_latex(base: BaseMap) -> str:
         rf"\paragraph{{Base parameters of {escape_latex(base.robot.name)}}}",
         f"{_counts(base)} ({base.model} model, method {base.method}).",
     ]
-    found = relations(base)
-    if found:
-        rows = [
-            f"{LATEX.parameter(relation.name)} &= {relation.formula(LATEX)}" for relation in found
-        ]
+    rows = latex_rows(base)
+    if rows:
         lines += [
             r"{\allowdisplaybreaks",
             r"\begin{align*}",
             " \\\\\n".join(rows),
             r"\end{align*}}",
         ]
-    for title, names in (("Regrouped", base.regrouped), ("Without effect", base.eliminated)):
-        if names:
+    alone = [relation.name for relation in base.relations() if is_itself(relation)]
+    if alone:
+        names = ", ".join(f"${LATEX.parameter(name)}$" for name in alone)
+        lines += [f"Identified alone: {names}.", ""]
+    legend = [
+        rf"${LATEX.symbol(name)} = {LATEX.signed(value)}\,\mathrm{{{unit}}}$"
+        for name, value, unit in _values(base)
+    ]
+    if legend:
+        lines += [f"With {', '.join(legend)}.", ""]
+    for title, group in (("Regrouped", base.regrouped), ("Without effect", base.eliminated)):
+        if group:
             lines.append(
-                f"{title}: " + ", ".join(f"${LATEX.parameter(name)}$" for name in names) + "."
+                f"{title}: " + ", ".join(f"${LATEX.parameter(name)}$" for name in group) + "."
             )
             lines.append("")
     lines += [f"Note: {escape_latex(note)}" for note in _notes(base)]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def is_itself(relation: Relation) -> bool:
+    """Say whether a base parameter is one standard parameter of the same name."""
+    return [term.parameter for term in relation.terms] == [relation.name]
+
+
+def latex_rows(base: BaseMap, digits: int = 10) -> list[str]:
+    r"""Return `name &= sum` of each base parameter that is a combination, for an align
+    environment.
+
+    Long sums go on in lines below.
+    """
+    alphabet = replace(LATEX, digits=digits)
+    rows = []
+    for relation in base.relations():
+        if is_itself(relation):
+            continue
+        lines, width = [""], 0
+        read = _sum_parts(relation.terms, ASCII)
+        for (sign, text), (_, plain) in zip(_sum_parts(relation.terms, alphabet), read):
+            if width and width + len(plain) > _WIDTH:
+                lines.append("")
+                width = 0
+            mark = "-" if sign < 0 else "+"
+            first = not lines[-1] and len(lines) == 1
+            lines[-1] += ("-" if sign < 0 else "") + text if first else f" {mark} {text}"
+            width += len(plain) + 3
+        rows.append(f"{alphabet.parameter(relation.name)} &= " + " \\\\\n&\\quad".join(lines))
+    return rows
 
 
 def without_effect(base: BaseMap) -> dict[str, list[str]]:
@@ -368,7 +514,7 @@ def explain(base: BaseMap) -> str:
     lines = [_counts(base) + "."]
     if alone:
         lines.append(f"Separately identifiable ({len(alone)}): {', '.join(alone)}.")
-    together = [relation for relation in relations(base) if len(relation.terms) > 1]
+    together = [relation for relation in base.relations() if len(relation.terms) > 1]
     if together:
         lines.append(f"Only in these combinations ({len(together)}):")
         lines += [f"  {relation}" for relation in together]

@@ -18,6 +18,7 @@ down in symbols.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
@@ -28,16 +29,21 @@ from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.base.closed_form.combinations import combinations
-from minidyn.base.closed_form.structure import Structure
+from minidyn.base.closed_form.structure import Structure, structure_of
 from minidyn.base.numeric.samples import Units, random_states, unitless_rows, units_of
 from minidyn.base.rows import MODELS
 from minidyn.dynamics.tree import NamedLengths
-from minidyn.model.geometry import Steps
+from minidyn.dynamics.vectors import Scalar
+from minidyn.model.geometry import Step, Steps, is_right
+from minidyn.model.mdh_rows import is_mdh
 from minidyn.model.robot import Robot
 
 if TYPE_CHECKING:
     from minidyn.base.base_map import BaseMap
 
+
+COS, SIN = "cos ", "sin "
+"""Before an angle's symbol in a product."""
 
 _Product = tuple[str | int, ...]  # sorted lengths by name, a parameter by its index
 
@@ -87,6 +93,52 @@ class SymbolicNumber:
     __rmul__ = __mul__
 
 
+class _NamedGeometry(NamedLengths):
+    """Symbols for lengths, and for sine and cosine of angles that have a name."""
+
+    def turn(self, step: Step) -> tuple[Scalar, Scalar]:
+        """(cos, sin) of a constant angle: symbols where the angle has one."""
+        if not step.symbol or is_right(step.value):
+            return super().turn(step)
+        sign = 1.0 if step.factor > 0 else -1.0
+        cosine = SymbolicNumber({(f"{COS}{step.symbol}",): 1.0})
+        return cosine, SymbolicNumber({(f"{SIN}{step.symbol}",): sign})
+
+
+def angle_values(symbols: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Return values of symbols, and of sine and cosine of each, by their names in products."""
+    found = dict(symbols)
+    return (
+        found
+        | {f"{COS}{name}": math.cos(value) for name, value in found.items()}
+        | {f"{SIN}{name}": math.sin(value) for name, value in found.items()}
+    )
+
+
+def _without_squares(value: SymbolicNumber) -> SymbolicNumber:
+    """Return a sum with 1 - sin² for each cos²."""
+    while True:
+        total = SymbolicNumber({})
+        for product, number in value.terms.items():
+            square = next((f for f in product if product.count(f) > 1 and _is_cosine(f)), None)
+            if square is None:
+                total = total + SymbolicNumber({product: number})
+                continue
+            rest = list(product)
+            rest.remove(square)
+            rest.remove(square)
+            sine = f"{SIN}{str(square).removeprefix(COS)}"
+            with_sine = tuple(sorted((*rest, sine, sine), key=str))
+            total = total + SymbolicNumber({tuple(rest): number, with_sine: -number})
+        if total.terms == value.terms:
+            return value
+        value = total
+
+
+def _is_cosine(factor: str | int) -> bool:
+    return isinstance(factor, str) and factor.startswith(COS)
+
+
 def symbolic_rows(robot: Robot, structure: Structure) -> list[dict[int, LengthPolynomial]]:
     """Return for each combination {place of a standard parameter: its coefficient in symbols}, in
     mDH frames.
@@ -94,9 +146,9 @@ def symbolic_rows(robot: Robot, structure: Structure) -> list[dict[int, LengthPo
     phi = [SymbolicNumber({(index,): 1.0}) for index in range(len(robot.layout))]
     lengths = {name: SymbolicNumber({(name,): 1.0}) for name in _length_symbols(robot)}
     rows = []
-    for combination in combinations(robot, structure, phi, NamedLengths(lengths)):
+    for combination in combinations(robot, structure, phi, _NamedGeometry(lengths)):
         row: dict[int, dict[tuple[str, ...], float]] = {}
-        for product, number in combination.value.terms.items():
+        for product, number in _without_squares(combination.value).terms.items():
             index = next(factor for factor in product if isinstance(factor, int))
             symbols = tuple(factor for factor in product if isinstance(factor, str))
             if abs(number) > 1e-13:
@@ -147,6 +199,52 @@ class LengthPolynomial:
             )
         )
         return above if self.divisor is None else above / self.divisor.value(symbols)
+
+
+def entries_by_rule(base: BaseMap) -> dict[tuple[int, int], LengthPolynomial]:
+    """Return {(row, column) of K: polynomial} of a chain or tree in mDH frames, where the closed
+    rule's set is the same.
+
+    Each row whose numbers are those of a combination of the rule takes its symbols.
+    """
+    robot = base.robot
+    if (
+        not base.K.size
+        or base.joints is not None
+        or base.columns is not None
+        or robot.loops
+        or base.model not in _RULES
+        or any(joint.follows is not None or joint.drive.coupling for joint in robot.joints)
+        or not is_mdh(robot)
+    ):
+        return {}
+    rows = symbolic_rows(robot, structure_of(robot, _RULES[base.model]))
+    values = angle_values(robot.symbols)
+    numbers = np.zeros((len(rows), len(robot.layout)))
+    for number, row in zip(numbers, rows):
+        number[list(row)] = [polynomial.value(values) for polynomial in row.values()]
+    size = np.abs(base.matrix).max(initial=1.0)
+    place = {robot.layout.index(name): k for k, name in enumerate(base.regrouped)}
+    found: dict[tuple[int, int], LengthPolynomial] = {}
+    for k, target in enumerate(base.matrix):
+        for number, row in zip(numbers, rows):
+            if np.abs(number - target).max() <= _AGREE * size:
+                found |= {
+                    (k, place[column]): polynomial
+                    for column, polynomial in row.items()
+                    if column in place and any(product for _, product in polynomial.terms)
+                }
+    return found
+
+
+_RULES = {
+    "torque": "torque",
+    "energy": "torque",
+    "zero_speed": "torque",
+    "gravity": "gravity",
+    "inertia": "inertia",
+}
+"""What the closed rule must determine for a model."""
 
 
 def symbolic_entries(base: BaseMap) -> dict[tuple[int, int], LengthPolynomial]:
@@ -319,14 +417,14 @@ def rule_entries(base: BaseMap) -> dict[tuple[int, int], LengthPolynomial]:
     The rule itself is run on symbols; that needs the robot's own frames to be the rule's. Where
     they are not, and where a polynomial does not have the map's value, the number is kept.
     """
-    if base.structure is None or not _length_symbols(base.robot):
+    if base.structure is None or not base.robot.symbols:
         return {}
-    from minidyn.dynamics.mdh_frames import to_mdh
+    from minidyn.model.mdh_frames import to_mdh
 
     changed, T = to_mdh(base.robot, "relations")
     if not np.array_equal(T, np.eye(len(base.robot.layout))):
         return {}
-    values = dict(base.robot.symbols)
+    values = angle_values(base.robot.symbols)
     return {
         (row, column): polynomial
         for row, entries in enumerate(symbolic_rows(changed, base.structure))

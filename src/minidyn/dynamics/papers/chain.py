@@ -19,12 +19,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from minidyn.dynamics.mdh_chain import MdhRow
 from minidyn.dynamics.papers.composite import Composite
 from minidyn.dynamics.tree import REAL, Numbers
 from minidyn.dynamics.vectors import Scalar, Turn, Vector, plus, to_child, to_parent
 from minidyn.errors import Unsupported
 from minidyn.model.geometry import Step
+from minidyn.model.mdh_rows import MdhRow
 
 Tensor = list[Scalar]  # XX XY XZ YY YZ ZZ
 Shift = Callable[[Tensor, Vector, Scalar, Scalar], Tensor]

@@ -31,7 +31,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from minidyn.dynamics.mdh_chain import MdhRow
 from minidyn.dynamics.newton_euler import LinkMotion, motion_of
 from minidyn.dynamics.papers.chain import (
     ChainJoint,
@@ -54,6 +53,7 @@ from minidyn.dynamics.vectors import (
 from minidyn.graph.function import Function
 from minidyn.graph.passes import cost, optimise
 from minidyn.graph.scalar import Graph
+from minidyn.model.mdh_rows import MdhRow
 
 
 @dataclass(frozen=True, slots=True)

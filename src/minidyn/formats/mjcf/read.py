@@ -141,12 +141,23 @@ def _body_joints(
     if count == 0:
         return [LooseJoint(names.fixed[body], where, "fixed", parent, name, steps)]
     if model.jnt_type[first] == mujoco.mjtJoint.mjJNT_FREE:  # it places the body in the world
+        _refuse_drive(model, first, f"{where}: joint {names.joints[first]!r}")
         return [LooseJoint(names.joints[first], where, "floating", parent, name)]
     made = []
     for joint, child in enumerate([*names.between[body], name], first):
         made.append(_joint(compiled, names, joint, parent, child, steps, followers.get(joint, {})))
         parent, steps = child, ()
     return made
+
+
+def _refuse_drive(model: Any, joint: int, where: str) -> None:
+    """Refuse a free joint with a drive, which a free base does not have."""
+    rows = slice(int(model.jnt_dofadr[joint]), int(model.jnt_dofadr[joint]) + 6)
+    for attribute in HELD.values():
+        if np.any(getattr(model, f"dof_{attribute}")[rows]):
+            raise DescriptionError(
+                f"{where} is free and has {attribute}; a free base has no drive: remove it"
+            )
 
 
 def _joint(

@@ -338,7 +338,7 @@ def _inertia_matrix(robot: Robot, phi: Array) -> float:
     rng = np.random.default_rng(0)
     q = random_states(robot, units_of(robot), _SAMPLES, rng).q
     if not (robot.implicit_loops or robot.formulas):
-        for place, index in enumerate(robot.independent):
+        for place, index in enumerate(robot.independent, robot.nq - len(robot.independent)):
             limits = robot.joints[index].limits
             if math.isfinite(limits.lower) and math.isfinite(limits.upper):
                 q[:, place] = rng.uniform(limits.lower, limits.upper, size=_SAMPLES)
@@ -353,10 +353,10 @@ def _inertia_matrix(robot: Robot, phi: Array) -> float:
 def _rotor_bound(robot: Robot, phi: Array) -> float:
     """Return the smallest eigenvalue of what rotors alone add to the inertia matrix.
 
-    0 where joints follow others. M(q) = links(q) + rotors, and links(q) is positive semidefinite,
-    so that this is a bound at every position.
+    0 where joints follow others, and with a free base. M(q) = links(q) + rotors, and links(q) is
+    positive semidefinite, so that this is a bound at every position.
     """
-    if robot.loops or any(joint.follows for joint in robot.joints):
+    if robot.loops or robot.free_base or any(joint.follows for joint in robot.joints):
         return 0.0
     every = np.array(rotor_inertia_matrix(robot, phi.tolist()), dtype=float)
     own = every[np.ix_(robot.independent, robot.independent)]

@@ -347,11 +347,13 @@ def _drive_scales(robot: Robot, phi: Array, seen: Seen | None) -> tuple[Array, A
     torques = torques + _ACCELERATION * inertias * units.speeds / units.time
     # a wrist carries little, but its drive is no hundredth of a shoulder's
     torques = np.maximum(torques, _SMALLEST_DRIVE * np.max(torques / units.rows) * units.rows)
+    own = slice(robot.n - len(robot.independent), None)  # rows of joints, behind those of a base
     pulls = np.full(robot.n, FAINT)
     if seen is not None:
         torques = np.maximum(torques, seen[0])
         limits = [robot.joints[k].limits for k in robot.independent]
-        ranges = np.array([limit.upper - limit.lower for limit in limits])
+        ranges = np.full(robot.n, np.inf)
+        ranges[own] = [limit.upper - limit.lower for limit in limits]
         usual = np.fmin(
             units.speeds, _PART * ranges / units.time
         )  # a short slide is slow and does not crawl
@@ -361,7 +363,7 @@ def _drive_scales(robot: Robot, phi: Array, seen: Seen | None) -> tuple[Array, A
     sizes = units.rows / units.speeds
     inertias = np.maximum(inertias, _SMALLEST_ROTOR * np.max(inertias / sizes) * sizes)
     of_joints = np.full((3, len(robot.joints)), [[np.max(inertias)], [np.max(torques)], [FAINT]])
-    of_joints[:, list(robot.independent)] = inertias, torques, pulls
+    of_joints[:, list(robot.independent)] = inertias[own], torques[own], pulls[own]
     rows = (
         np.array([units.length if joint.turns else 1.0 for joint in robot.joints])
         * units.length

@@ -22,6 +22,7 @@ from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.drives import drive_paths, drive_ratios
 from minidyn.dynamics.functions import loads_of_motion
 from minidyn.identification.data import BLOCKS
+from minidyn.identification.diagnose.excitation import SAMPLES
 from minidyn.identification.diagnose.thresholds import HALF, LARGE
 from minidyn.identification.estimators.method import Solution
 from minidyn.identification.rows.base_rows import (
@@ -30,6 +31,7 @@ from minidyn.identification.rows.base_rows import (
     has_motion,
     steady_regressor,
 )
+from minidyn.identification.search import DEFAULT_WIDTH
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, warning
 from minidyn.recording.lazy import AnyRecording
@@ -41,11 +43,8 @@ MIN_STDS = 5.0
 """Of blocks of time: fewer standard deviations are not reported; of joints, half of it."""
 MIN_SHARE = 0.05
 """Of the residual's power that a delay explains: what explains less does not matter."""
-REVERSAL_SPEED = 0.05
-"""Of a joint's speed: over it friction that the model lacks reverses."""
 BUILD_UP = 0.02
 """Rad or m: travel after a reversal in which friction builds up; less in short motions."""
-MAX_SAMPLES = 4000  # size: samples that show a delay; a longer recording is thinned
 
 DELAY = warning(
     "identify.torque_delay",
@@ -63,7 +62,7 @@ class Delay(NamedTuple):
     share: float  # of the residual's power that it explains
 
 
-def torque_delay(robot: Robot, base: BaseMap, recording: Recording, found: Solution) -> Delay:
+def torque_delay(robot: Robot, base: BaseMap, recording: Recording, solution: Solution) -> Delay:
     """Return how late torques are, to first order.
 
     tau(t - delay) = tau - delay dtau/dt: the slope of the model's torque is one more column beside
@@ -72,24 +71,24 @@ def torque_delay(robot: Robot, base: BaseMap, recording: Recording, found: Solut
     noise is another, is its instrument. The standard deviation is what blocks of time show by their
     differences, or half of what joints show, of which there are few.
     """
-    log, rows = Samples.all_of(recording), slice(None, None, max(1, len(recording) // MAX_SAMPLES))
+    log, rows = Samples.all_of(recording), slice(None, None, max(1, len(recording) // SAMPLES))
     slopes, some = np.zeros((2, *log.q.shape)), log[rows]
     Y = steady_regressor(robot, base, *some.motion)
     predicted = (
-        Y @ found.beta
+        Y @ solution.beta
         if rows.step == 1  # the whole regressor of a long recording would be gigabytes
-        else base_functions(robot, base).torque(log.motion, found.beta)
+        else base_functions(robot, base).torque(log.motion, solution.beta)
     )
     for begin, end in pairwise([*recording.starts, len(recording)]):
         if end - begin > 2:
-            both = np.stack([predicted[begin:end], log.tau[begin:end]])
-            slopes[:, begin:end] = np.gradient(both, log.t[begin:end], axis=1)
+            torques = np.stack([predicted[begin:end], log.tau[begin:end]])
+            slopes[:, begin:end] = np.gradient(torques, log.t[begin:end], axis=1)
     columns = np.concatenate([Y, _friction_lacking(robot, some)], axis=2)
-    weights = _slides(robot, recording)[rows] / found.sigma
+    weights = _slides(robot, recording)[rows] / solution.sigma
     W = (columns * weights[..., None]).reshape(-1, columns.shape[-1])
     parts = (log.tau - predicted)[rows], -slopes[0][rows], -slopes[1][rows]
     values = np.stack([(part * weights).ravel() for part in parts], axis=1)
-    residual, slope, instrument = _left_of(W, values).T
+    residual, slope, instrument = _residual_of(W, values).T
     strength = float(instrument @ slope)
     if not strength > 0 or np.count_nonzero(weights) <= W.shape[1]:
         return Delay(0.0, np.inf, 0.0)
@@ -108,7 +107,7 @@ def _std_of_sum(parts: Array) -> float:
     return float(np.sqrt(count / max(1, count - 1) * np.sum(parts**2)))
 
 
-def _left_of(W: Array, values: Array) -> Array:
+def _residual_of(W: Array, values: Array) -> Array:
     """Return what columns W (rows, c) leave of values (rows, k) by least squares."""
     W = W / np.maximum(np.linalg.norm(W, axis=0), 1e-300)
     return np.asarray(
@@ -124,7 +123,7 @@ def _friction_lacking(robot: Robot, some: Samples) -> Array:
     """
     own, dq = list(robot.independent), some.dq
     speed = dq / np.maximum(rms(dq), 1e-300)
-    sign = np.tanh(speed / REVERSAL_SPEED)
+    sign = np.tanh(speed / DEFAULT_WIDTH)
     shapes = [np.tanh(speed / HALF), speed * np.abs(speed)]
     if not robot.formulas and not np.isnan(robot.parameters).any():
         for k in (1.0, 0.0):
@@ -161,16 +160,16 @@ def _slides(robot: Robot, recording: Recording) -> NDArray[np.bool_]:
 
 
 def delay_notices(
-    robot: Robot, base: BaseMap, recording: AnyRecording, found: Solution
+    robot: Robot, base: BaseMap, recording: AnyRecording, solution: Solution
 ) -> list[Notice]:
     """Return a notice where torques are clearly late or early, and it matters."""
     is_long = has_motion(recording) and len(recording) >= 50
     if not (is_long and isinstance(recording, Recording)) or robot.implicit_loops:
         return []
-    delay, std, share = torque_delay(robot, base, recording, found)
+    delay, std, share = torque_delay(robot, base, recording, solution)
     if not (abs(delay) > MIN_STDS * std and share > MIN_SHARE):
         return []
-    delay += torque_delay(robot, base, moved_torques(recording, delay), found).delay
+    delay += torque_delay(robot, base, moved_torques(recording, delay), solution).delay
     word = "late" if delay > 0 else "early"
     text = (
         f"torques seem {1e3 * abs(delay):.2g} ms {word} against positions (± {1e3 * std:.1g} ms; "

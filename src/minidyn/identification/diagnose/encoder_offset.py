@@ -36,6 +36,7 @@ from minidyn.identification.rows.block_products import (
     solved,
 )
 from minidyn.identification.score import Gain
+from minidyn.identification.sizes import MAX_ROUNDS
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, warning
 from minidyn.recording.lazy import AnyRecording
@@ -44,7 +45,6 @@ from minidyn.recording.recording import Recording
 MIN_OFFSET = math.radians(2.0)  # smaller ones are those of elasticity, cables and lengths
 MAX_OFFSET = math.radians(20.0)  # larger ones are no small turn: springs look like them
 MIN_SEEN = 0.001  # of a slope's square that base parameters leave: less says nothing of an offset
-MAX_ROUNDS = 4  # size: of an offset, each to first order
 STEP = 1e-5  # rounding: rad, of the slope of the torque
 
 ENCODER = warning(

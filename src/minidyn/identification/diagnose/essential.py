@@ -247,9 +247,8 @@ def _eliminated(
         chance = float(fdtrc(1, free, ratio[least]))
         fewer = [k for k in kept if k != kept[least]]
         new_beta, new_inverse, new_rest = _fitted(problem.rows, fewer)
-        together, count = (new_rest - full_rest) / (len(steps) + 1), len(steps) + 1
-        free = max(1.0, problem.independent - size)
-        chance_all = float(fdtrc(count, free, max(together, 0.0)))
+        count, free = len(steps) + 1, max(1.0, problem.independent - size)
+        chance_all = float(fdtrc(count, free, max((new_rest - full_rest) / count, 0.0)))
         if min(chance, chance_all) < level:
             stopped = f"{name} differs from zero (p = {min(chance, chance_all):.2g})"
             break

@@ -65,7 +65,7 @@ MOTION = info(
 )
 
 
-def condition_together(base: BaseMap, found: Solution, shown: NDArray[np.bool_]) -> float:
+def condition_together(base: BaseMap, solution: Solution, shown: NDArray[np.bool_]) -> float:
     """Return the condition number with the friction terms of each joint as one.
 
     It is that of the parameters (b,) that can be `shown`. Friction terms are made orthogonal first:
@@ -73,9 +73,9 @@ def condition_together(base: BaseMap, found: Solution, shown: NDArray[np.bool_])
     apart says nothing about the motion. Terms of position or load are not taken together, nor terms
     that the motion does not show at all.
     """
-    if base.rows is not None or not found.condition < MAX_CONDITION:
-        return found.condition
-    R, groups = found.R.copy(), dict[int, list[int]]()
+    if base.rows is not None or not solution.condition < MAX_CONDITION:
+        return solution.condition
+    R, groups = solution.R.copy(), dict[int, list[int]]()
     for place, name in enumerate(base.kept):
         column = base.robot.layout.column(name)
         if shown[place] and column.is_friction and not BY_SYMBOL[column.symbol].of_position:
@@ -85,24 +85,26 @@ def condition_together(base: BaseMap, found: Solution, shown: NDArray[np.bool_])
     return condition_of(R[:, shown])
 
 
-def with_shown_condition(robot: Robot, base: BaseMap, found: Solution) -> Solution:
+def with_shown_condition(robot: Robot, base: BaseMap, solution: Solution) -> Solution:
     """Return a solution with the condition number of what the measured torques can show."""
     if all(robot.torques_measured):
-        return found
-    return replace(found, condition=condition_of(found.R[:, shown_parameters(robot, base)]))
+        return solution
+    return replace(solution, condition=condition_of(solution.R[:, shown_parameters(robot, base)]))
 
 
-def relative_deviations(robot: Robot, base: BaseMap, found: Solution, data: AnyRecording) -> Array:
+def relative_deviations(
+    robot: Robot, base: BaseMap, solution: Solution, data: AnyRecording
+) -> Array:
     """Return the relative standard deviation of each base parameter (b,), infinite where no sample
     shows it.
 
     A parameter near zero is known well enough where its uncertainty hardly moves the torque, so
     that a value that makes up a tenth of a joint's torque replaces its own where that is larger.
     """
-    size = np.linalg.norm(found.R, axis=0)
+    size = np.linalg.norm(solution.R, axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        value = np.fmax(np.abs(found.beta), LARGE / _effects(robot, base, data))
-        relative = np.sqrt(np.diag(found.covariance)) / value
+        value = np.fmax(np.abs(solution.beta), LARGE / _effects(robot, base, data))
+        relative = np.sqrt(np.diag(solution.covariance)) / value
     return np.where((size > 0) & np.isfinite(relative), relative, np.inf)
 
 
@@ -118,28 +120,31 @@ def _effects(robot: Robot, base: BaseMap, data: AnyRecording) -> Array:
     return np.asarray(np.fmax.reduce(rms(Y) / torque[:, None]))
 
 
-def _is_known_everywhere(robot: Robot, base: BaseMap, found: Solution) -> bool:
+def _is_known_everywhere(robot: Robot, base: BaseMap, solution: Solution) -> bool:
     """Say whether the torques of motions all through the workspace follow from the data."""
-    if robot.implicit_loops or robot.formulas or not np.isfinite(found.covariance).all():
+    if robot.implicit_loops or robot.formulas or not np.isfinite(solution.covariance).all():
         return False
     rows = torque_rows(robot, base, *workspace_states(robot), np.ones(robot.n))
     Y = rows.reshape(-1, robot.n, base.rank)
-    variance = np.einsum("nib,bc,nic->i", Y, found.covariance, Y)
-    limit = MAX_UNKNOWN_TORQUE**2 * np.sum((Y @ found.beta) ** 2, axis=0)
+    variance = np.einsum("nib,bc,nic->i", Y, solution.covariance, Y)
+    limit = MAX_UNKNOWN_TORQUE**2 * np.sum((Y @ solution.beta) ** 2, axis=0)
     return bool(np.all(variance <= limit))
 
 
 def excitation_notices(
-    robot: Robot, base: BaseMap, found: Solution, data: AnyRecording
+    robot: Robot, base: BaseMap, solution: Solution, data: AnyRecording
 ) -> list[Notice]:
     """Return what a reader should know about the motion.
 
     Poor, which parameters are weak, what would help.
     """
     notices: list[Notice] = []
-    if found.condition > Limits.condition:
-        notices.append(_poor(robot, base, found))
-    relative, shown = relative_deviations(robot, base, found, data), shown_parameters(robot, base)
+    if solution.condition > Limits.condition:
+        notices.append(_poor(robot, base, solution))
+    relative, shown = (
+        relative_deviations(robot, base, solution, data),
+        shown_parameters(robot, base),
+    )
     weak = [base.names[k] for k in np.argsort(-relative) if relative[k] > FAIR and shown[k]]
     if weak:
         first = ", ".join(weak[:6]) + (f" and {len(weak) - 6} more" if len(weak) > 6 else "")
@@ -148,35 +153,35 @@ def excitation_notices(
             f"ones by their torque): {first}"
         )
         notices.append(WEAK(text, parameters=weak))
-    is_loose = np.sqrt(np.diag(found.covariance)) > FAIR * np.abs(found.beta)
-    return notices + (_motion(robot, base, found) if notices or is_loose.any() else [])
+    is_loose = np.sqrt(np.diag(solution.covariance)) > FAIR * np.abs(solution.beta)
+    return notices + (_motion(robot, base, solution) if notices or is_loose.any() else [])
 
 
-def _poor(robot: Robot, base: BaseMap, found: Solution) -> Notice:
+def _poor(robot: Robot, base: BaseMap, solution: Solution) -> Notice:
     """Return what the condition number says of the motion."""
     shown = shown_parameters(robot, base)  # no motion shows the others to the torques measured
-    sizes = np.linalg.norm(found.R[:, shown], axis=0)  # zero for what no motion shows
-    _, _, V = np.linalg.svd(found.R[:, shown] / np.where(sizes > 0, sizes, 1.0))
+    sizes = np.linalg.norm(solution.R[:, shown], axis=0)  # zero for what no motion shows
+    _, _, V = np.linalg.svd(solution.R[:, shown] / np.where(sizes > 0, sizes, 1.0))
     names = np.array(base.names)[shown][np.argsort(-np.abs(V[-1]))[:3]].tolist()
-    together = condition_together(base, found, shown)
+    together = condition_together(base, solution, shown)
     hardly = f"the motion hardly separates {', '.join(names)}"
-    number = f"condition number {found.condition:.3g}"
+    number = f"condition number {solution.condition:.3g}"
     if together <= Limits.condition:
         text = (
             f"{hardly} ({number}; {together:.3g} with the friction of each joint taken as a whole)"
         )
         return ALIKE(text, condition=together, parameters=names)
-    if _is_known_everywhere(robot, base, found):
+    if _is_known_everywhere(robot, base, solution):
         known = f"{100 * MAX_UNKNOWN_TORQUE:g} %"
         text = f"{hardly} ({number}), but the torques of all motions are known to {known}"
-        return UNEVEN(text, condition=found.condition, parameters=names)
+        return UNEVEN(text, condition=solution.condition, parameters=names)
     text = f"excitation is poor: {number} (good: below {Limits.condition:g}); {hardly}"
-    return POOR(text, condition=found.condition, parameters=names)
+    return POOR(text, condition=solution.condition, parameters=names)
 
 
-def _motion(robot: Robot, base: BaseMap, found: Solution) -> list[Notice]:
+def _motion(robot: Robot, base: BaseMap, solution: Solution) -> list[Notice]:
     """Return the motion that would help most."""
-    advice = advise(robot, base, found.R, found.sigma)
+    advice = advise(robot, base, solution.R, solution.sigma)
     if advice is None or not LARGE * advice.before > 1.0:  # noise is no small part of it
         return []
     now = f"by {advice.before:.2g} times its noise" if advice.before < 1e4 else "without bound"

@@ -40,7 +40,7 @@ of one joint 30 % off at least 1.8 in simulation."""
 
 
 def joint_scale_notices(
-    robot: Robot, base: BaseMap, data: AnyRecording, found: Solution
+    robot: Robot, base: BaseMap, data: AnyRecording, solution: Solution
 ) -> list[Notice]:
     """Return a notice where one joint's torques contradict those of the others."""
     if base.rows is not None or base.model == "gravity" or robot.n < 2:
@@ -54,8 +54,8 @@ def joint_scale_notices(
     products = np.einsum("nkb,nkc->kbc", rows, rows, optimize=True) / len(some)
     if len(some) * robot.n < 4 * base.rank or not np.all(products[:, -1, -1] > 0):
         return []
-    plain, _ = _settled(products, found.sigma, -1)
-    tried = [_settled(products, found.sigma, joint) for joint in range(robot.n)]
+    plain, _ = _settled(products, solution.sigma, -1)
+    tried = [_settled(products, solution.sigma, joint) for joint in range(robot.n)]
     gains = np.array([float(np.sum(np.log(plain / variances))) for variances, _ in tried])
     factors = np.array([1.0 / c if c > 0 else math.nan for _, c in tried])
     is_off = np.abs(np.log(factors)) > LARGE  # nearer to one it may be friction the model lacks

@@ -17,6 +17,7 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.identification.diagnose.thresholds import FACTOR, FAIR, FAR, LARGE, MOST
+from minidyn.identification.sizes import FAINT
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, warning
 from minidyn.recording.lazy import AnyRecording
@@ -53,7 +54,6 @@ HEADINGS = (
     "joint", "position", "limits", "speed", "torque", "scale", "noise", "reversals", "standstill", "saturated",  # noqa: E501
 )  # fmt: skip
 """Of the table of joints."""
-EQUAL = 1e-6  # rounding: of the largest torque: values so near to it are cut off there
 MIN_SATURATED = 0.005
 """Share of samples at the largest torque that is reported."""
 MAX_STANDSTILL = 0.02
@@ -151,31 +151,24 @@ class _Ranges:
         return cls(np.full(n, np.inf), np.full(n, -np.inf), none, none, none)
 
     def add(self, tile: Recording) -> None:
-        q = np.where(np.isfinite(tile.q), tile.q, np.nan)
-        self.least = np.fmin(self.least, np.fmin.reduce(q))
-        self.most = np.fmax(self.most, np.fmax.reduce(q))
+        q, tau = np.where(np.isfinite(tile.q), tile.q, np.nan), np.zeros(tile.q.shape)
         if tile.tau is not None:
             tau = np.abs(np.nan_to_num(tile.tau))
             if self.next_share is None:
                 self.next_share = np.array([_next_share(column) for column in tau.T])
-            self._larger(tau.max(axis=0, initial=0.0))
-            near = (tau >= self.torque * (1 - EQUAL)) & (self.torque > 0)
-            self.at_bound = self.at_bound + np.sum(near, axis=0)
-            self.squares = self.squares + np.sum(tau**2, axis=0)
-        self.samples += len(tile)
-
-    def _larger(self, highest: Array) -> None:
-        """Begin to count anew where a larger torque was found."""
-        self.at_bound = np.where(highest > self.torque * (1 + EQUAL), 0.0, self.at_bound)
-        self.torque = np.maximum(self.torque, highest)
+        torque = tau.max(axis=0, initial=0.0)
+        near = np.sum((tau >= torque * (1 - FAINT)) & (torque > 0), axis=0)
+        squares = np.sum(tau**2, axis=0)
+        self.join(_Ranges(np.fmin.reduce(q), np.fmax.reduce(q), torque, near, squares, len(tile)))
 
     def join(self, after: _Ranges) -> None:
         """Add what other samples hold, those that come next."""
         self.least, self.most = np.fmin(self.least, after.least), np.fmax(self.most, after.most)
-        before = self.torque
-        self._larger(after.torque)
-        is_larger = before > after.torque * (1 + EQUAL)
-        self.at_bound = self.at_bound + np.where(is_larger, 0.0, after.at_bound)
+        # begin to count anew where a larger torque was found
+        at_bound = np.where(after.torque > self.torque * (1 + FAINT), 0.0, self.at_bound)
+        is_lower = self.torque > after.torque * (1 + FAINT)
+        self.at_bound = at_bound + np.where(is_lower, 0.0, after.at_bound)
+        self.torque = np.maximum(self.torque, after.torque)
         self.squares = self.squares + after.squares
         self.next_share = after.next_share if self.next_share is None else self.next_share
         self.samples += after.samples
@@ -193,7 +186,7 @@ class _Ranges:
 def _next_share(torque: Array) -> float:
     """Return the share of samples (N,) at the largest value below the largest one."""
     values, counts = np.unique(torque, return_counts=True)
-    below = counts[values < values[-1] * (1 - EQUAL)]
+    below = counts[values < values[-1] * (1 - FAINT)]
     return float(below[-1]) / len(torque) if len(below) else 1.0
 
 

@@ -34,6 +34,7 @@ from minidyn.identification.rows.base_rows import has_motion, signals_of
 from minidyn.identification.score import MIN_STANDARD_ERRORS
 from minidyn.identification.sizes import ROUNDING
 from minidyn.model.drives import PLAIN
+from minidyn.model.parameters import STANDARD
 from minidyn.model.robot import Robot
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.recording import Recording
@@ -41,8 +42,8 @@ from minidyn.recording.recording import Recording
 TOOL_MASS = 0.02
 """Over the robot's: a tool on the last link that the file does not know."""
 PIECE = 256  # size: consecutive samples taken of a recording on disk
-MASS = 9  # formula: place of the mass among the ten parameters of a link
-FIRST_MOMENT = 6  # formula: place of the first of the three moments
+MASS, FIRST_MOMENT = STANDARD.index("M"), STANDARD.index("MX")
+"""Places of the mass and of the first of three moments among the ten parameters of a link."""
 
 
 class ComparedLog(NamedTuple):

@@ -33,6 +33,7 @@ from minidyn.identification.rows.base_rows import Samples, signals_of, steady_re
 from minidyn.identification.rows.pieces import Piece, Pieces
 from minidyn.identification.rows.triangles import STRETCHES
 from minidyn.model.robot import Robot
+from minidyn.recording.prepare.cutoff import MAX_CUTOFF_SHARE
 from minidyn.recording.prepare.lowpass import lowpass
 from minidyn.recording.prepare.signals import derivatives
 from minidyn.recording.prepare.spectra import position_bands, power_spectrum
@@ -40,7 +41,6 @@ from minidyn.recording.recording import Recording
 
 # cut-offs that are tried, over the band of the motion
 _STEPS = (2.0, 3.0, 4.5, 7.0, 10.0, 15.0, 22.0)
-_HIGHEST = 0.35  # of the sample rate: a cut-off above takes no noise off
 _SAMPLES = 4000  # size: enough to choose
 _IN_WINDOW = 16  # size: samples of a window of time over which residuals are averaged
 _EXACT = 0.01  # ratio of squared residuals below which recorded states have no noise to speak of
@@ -220,7 +220,7 @@ def best_states(robot: Robot, base: BaseMap, recording: Recording) -> States:
     if len(recording) < 100:
         return recorded
     band, rate = motion_band(recording)
-    cutoffs = [step * band for step in _STEPS if 0 < step * band < _HIGHEST * rate]
+    cutoffs = [step * band for step in _STEPS if 0 < step * band < MAX_CUTOFF_SHARE * rate]
     candidates = [recorded, *(smoothed(recording, cutoff) for cutoff in cutoffs)]
     usable = np.logical_and.reduce([states.usable for states in candidates])
     enough = 4 * base.rank / robot.n

@@ -28,14 +28,13 @@ from minidyn.identification.fleet.members import Member, friction_levels, fricti
 from minidyn.identification.friction.shared import Joined, Split, pooled_spread, spread_of
 from minidyn.identification.payload.columns import LOAD_SIZE, carrier_of, of_frame
 from minidyn.identification.problem import BlockProblem, Rows
-from minidyn.identification.sizes import MAX_FITS
+from minidyn.identification.sizes import FAINT, MAX_FITS
 from minidyn.model.drives import FRICTION
 from minidyn.model.geometry import matrix_of
 from minidyn.model.joint import torque_unit
 
 FIRST_GAIN_SPREAD = 0.02  # size: of drive gains, where the passes begin
 FREE_WEIGHT = 1e-8  # rounding: of a prior that is to decide nothing, over the spread's own
-MIN_SHOWN = 1e-6  # rounding: of the best shown direction of a load
 COMPARED = 40  # size: robots that say what is usual beside a cause
 MAX_DIFFERENT = 1 / 3
 """Of a fleet: it is what most robots are like."""
@@ -216,12 +215,12 @@ def _directions(products: Array) -> Array:
     mass is not shown.
     """
     size = float(products[9, 9])
-    if size <= MIN_SHOWN * float(np.trace(products)):
+    if size <= FAINT * float(np.trace(products)):
         return np.zeros((10, 0))
     point = np.eye(10)[9]
     apart = np.eye(10) - np.outer(point, products[9]) / size
     values, vectors = np.linalg.eigh(apart.T @ products @ apart)
-    return np.column_stack([point, apart @ vectors[:, values > MIN_SHOWN * values[-1]]])
+    return np.column_stack([point, apart @ vectors[:, values > FAINT * values[-1]]])
 
 
 class Comparison:

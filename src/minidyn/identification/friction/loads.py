@@ -25,7 +25,7 @@ from minidyn.model.robot import Robot
 from minidyn.notices import Notice, warning
 
 SETTLED = 0.05  # size: of the noise, what loads may change where fits end
-MIN_STEP, MAX_STEP = 0.2, 3.0  # size: factors of a step of the iteration
+SHORTEST_STEP, LONGEST_STEP = 0.2, 3.0  # size: factors of a step of the iteration
 
 UNSETTLED = warning(
     "friction.loads_unsettled",
@@ -81,7 +81,7 @@ def settle(
         if last.size:
             bend = now - last
             factor *= -float(last @ bend) / max(float(bend @ bend), 1e-300)
-            factor = min(max(factor, MIN_STEP), MAX_STEP)
+            factor = min(max(factor, SHORTEST_STEP), LONGEST_STEP)
         values, last = values + factor * (step.parameters - values), now
     best = int(np.argmin(errors))
     text = (

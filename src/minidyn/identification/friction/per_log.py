@@ -53,7 +53,7 @@ MIN_LOGS = 4  # that a line over the temperature takes
 MIN_WARMTH = 0.5  # K: logs whose temperatures differ by less (1 σ) show no line
 ANCHORS = 16  # size: samples by which a fitted log is recognised
 SAME = 1e-6  # rounding: rad or m, of positions in files
-MIN_GAIN = 0.3  # of the squares that friction of each log must bring to be reported
+MIN_DIFFERENCE = 0.3  # of the squares that friction of each log must bring to be reported
 
 VARIES = info(
     "friction.per_log", "Friction was fitted for each log: how much it varies between logs."
@@ -236,7 +236,7 @@ def differing(
             squares.append([np.sum(other.right**2), np.sum(after**2)])
     before, after = np.sum(squares, axis=0).tolist()
     share = 1.0 - after / max(before, 1e-300)
-    if not share > MIN_GAIN:
+    if not share > MIN_DIFFERENCE:
         return []
     text = (
         f"friction differs between the {len(logs)} logs: with what one half of a log shows of it, "

@@ -34,7 +34,6 @@ from minidyn.dynamics.functions import base_regressor, regressor
 from minidyn.errors import DescriptionError, MinidynError, ShapeError
 from minidyn.files import write_atomically
 from minidyn.formats.load import RobotLike, as_robot
-from minidyn.identification.diagnose.delay import REVERSAL_SPEED
 from minidyn.identification.diagnose.thresholds import FAIR, HALF, LARGE, STDS
 from minidyn.identification.estimators.least_squares import filtered_pieces
 from minidyn.identification.estimators.states import cutoff_of
@@ -43,6 +42,7 @@ from minidyn.identification.payload.columns import carrier_of, of_frame
 from minidyn.identification.rows.base_rows import Samples, remembering
 from minidyn.identification.rows.pieces import Columns, Pieces, pieces_of, reduced
 from minidyn.identification.rows.triangles import joined
+from minidyn.identification.search import DEFAULT_WIDTH
 from minidyn.identification.select import starting_model
 from minidyn.identification.settings import Settings
 from minidyn.model.drives import AUTO, OWN, PLAIN
@@ -102,7 +102,7 @@ def _friction_of_run(speeds: Array, own: Sequence[tuple[int, float]], loaded: bo
     for number, (place, typical) in enumerate(own):
         over = speeds[:, place] / typical
         # offsets change less than friction: the load of a slide is one
-        differences = [over, np.tanh(over / REVERSAL_SPEED), np.full(len(over), LARGE)]
+        differences = [over, np.tanh(over / DEFAULT_WIDTH), np.full(len(over), LARGE)]
         curves = [np.tanh(over / HALF), over * np.abs(over)]
         with_load, without = ([share * part for part in curves] for share in (loaded, not loaded))
         shapes = [*(loaded * part for part in differences), *without, *with_load]

@@ -413,7 +413,7 @@ class BaseFunctions:
 
     def _joints(self, motion: Sequence[Array]) -> list[Array]:
         """Return, for each joint, the values (N, columns) of the columns that it sees."""
-        found = self.rows.rows([*motion, np.zeros_like(motion[0])])
+        found = self.rows.rows([*motion, np.zeros_like(motion[1])])
         return [rows[:, : len(own)] for own, rows in zip(self.columns, found)]
 
     @cached_property
@@ -465,7 +465,10 @@ class BaseFunctions:
 
     def _regressor(self) -> tuple[Graph, dict[str, Any], Any]:
         graph = Graph()
-        inputs: dict[str, Any] = {name: graph.inputs(name, self.robot.n) for name in _MOTION}
+        sizes = {"q": self.robot.nq}
+        inputs: dict[str, Any] = {
+            name: graph.inputs(name, sizes.get(name, self.robot.n)) for name in _MOTION
+        }
         remembered = memory_columns(self.robot)
         if remembered:
             inputs[STATES] = graph.inputs(STATES, len(remembered))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -322,6 +322,41 @@ def _scanned(given: SignalMap, robot: Robot | None, file: Path) -> tuple[_Source
     return replace(source, binding=alike(source.binding), convert=alike(source.convert)), scan(
         source
     )
+
+
+@dataclass(frozen=True)
+class ReadColumns:
+    """The columns of one log, and what is read from them.
+
+    Attributes:
+        names: Of the columns that can hold numbers.
+        time: The time column, or (seconds, nanoseconds); () where there is none.
+        signals: For each signal that is there, the column of each joint; "" where it has none.
+        problem: Why the log cannot be read so; "" where it can.
+    """
+
+    names: tuple[str, ...]
+    time: tuple[str, ...] = ()
+    signals: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    problem: str = ""
+
+
+def read_columns(
+    path: str | os.PathLike[str], robot: Robot | None, given: SignalMap
+) -> ReadColumns:
+    """Return what the columns of a log would be read as, without reading it whole.
+
+    A log whose columns are not understood is no error: `problem` says what is missing.
+    """
+    table = _open_table(Path(path), given, robot, keep=False)
+    try:
+        binding = _bound(table, given, robot).binding
+    except MinidynError as error:
+        return ReadColumns(tuple(table.names), problem=str(error))
+    signals = {
+        name: dict(zip(binding.joints, columns)) for name, columns in binding.signals.items()
+    }
+    return ReadColumns(tuple(table.names), binding.time, signals)
 
 
 def are_one_run(

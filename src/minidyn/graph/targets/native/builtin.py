@@ -21,9 +21,9 @@ function per process; each builtin carries a record (64-bit words) that says wha
     of a batch)
 
 Accepted are exact NumPy arrays, float64, C-contiguous and aligned: all vectors (one sample), or all
-matrices of equal length (a batch), uniform arguments always vectors; and `out=` likewise where
-there is one result and it does not touch the inputs. Everything else, every mistake included, goes
-to the general call in Python with the same arguments.
+matrices of equal length (a batch), uniform arguments always vectors; and `out=` likewise, for
+several results a tuple of arrays, where none touches the inputs. Everything else, every mistake
+included, goes to the general call in Python with the same arguments.
 
 Without it: `make_builtin` returns None on interpreters other than plain 64-bit CPython, and
 wherever a real array does not look as expected (NumPy's stable ABI); every call then takes the
@@ -205,6 +205,7 @@ def _dispatcher() -> Code:
         "float64": id(np.dtype(np.float64)),
         "None": id(None),
         "out": id(_OUT),
+        "tuple": id(tuple),
     }
     given["PyArray_New"] = _array_new()
     for name in _FUNCTIONS:
@@ -269,6 +270,7 @@ entry:
   %outs = alloca ptr, i64 {_MOST}, align 8
   %arrays = alloca ptr, i64 {_MOST}, align 8
   %table = alloca i64, i64 {6 * _MOST}, align 8
+  %alone = alloca ptr, align 8
 {_field("general", "self", items, "ptr")}
 {_field("record", "self", items + 8, "ptr")}
 {_field("words", "record", _DATA, "ptr")}
@@ -291,9 +293,17 @@ take:
 {outside("None")}
   %is.none = icmp eq ptr %given, %None.at
   %given.out = select i1 %is.none, ptr null, ptr %given
-{_when("pass", "mode", "ne i64 %results, 1", "ne ptr %given.out, null")}
+  store ptr %given, ptr %alone, align 8
+{_when("several", "mode", "ne i64 %results, 1", "ne ptr %given.out, null")}
+several:  ; a plain tuple of so many arrays
+{_field("given.type", "given", 8)}
+{outside("tuple", "i64")}
+{_field("given.count", "given", 16)}
+  %items = getelementptr i8, ptr %given, i64 {items}
+{_when("mode", "pass", "eq i64 %given.type, %tuple.at", "eq i64 %given.count, %results")}
 mode:  ; the first argument that varies with the sample says whether this is a batch
-  %out = phi ptr [ null, %keywords ], [ %given.out, %take ]
+  %out = phi ptr [ null, %keywords ], [ %given.out, %take ], [ %given.out, %several ]
+  %outs.given = phi ptr [ %alone, %keywords ], [ %alone, %take ], [ %items, %several ]
 {_when("look", "ready", "sge i64 %first, 0")}
 look:
 {word("lead", "args", "%first", "ptr")}
@@ -359,10 +369,11 @@ result:
 {_put("i64 %n", "shape.own", -1)}
 {_when("given.check", "allocate", "ne ptr %out, null")}
 given.check:
-  %given.data = call ptr @data(ptr %out, i64 %rank.out, i32 {_PLAIN | _WRITEABLE})
+{word("target", "outs.given", "%j", "ptr")}
+  %given.data = call ptr @data(ptr %target, i64 %rank.out, i32 {_PLAIN | _WRITEABLE})
 {_when("pass", "given.shape", "eq ptr %given.data, null")}
 given.shape:
-{_field("given.dims", "out", _DIMS, "ptr")}
+{_field("given.dims", "target", _DIMS, "ptr")}
   %given.dims.bytes = shl i64 %rank.out, 3
 {outside("memcmp")}
   %unequal = call i32 %memcmp.at(ptr %given.dims, ptr %shape, i64 %given.dims.bytes)
@@ -380,9 +391,7 @@ apart.body:
   %i.end = getelementptr i8, ptr %i.begin, i64 %i.bytes
   %i.next = add i64 %i, 1
 {_when("pass", "apart.head", "ult ptr %i.begin, %given.end", "ult ptr %given.data, %i.end")}
-accept:
-{outside("Py_IncRef")}
-  call void %Py_IncRef.at(ptr %out)
+accept:  ; its reference is counted when all is done: what comes may still go the general way
   br label %made
 allocate:
 {outside("PyArray_New")}
@@ -391,7 +400,7 @@ allocate:
 ptr null, ptr null, i32 0, i32 0, ptr null)
 {_when("undo", "made", "eq ptr %new, null")}
 made:
-  %array = phi ptr [ %out, %accept ], [ %new, %allocate ]
+  %array = phi ptr [ %target, %accept ], [ %new, %allocate ]
 {_put("ptr %array", "arrays", "%j")}
 {_field("out.data", "array", _DATA, "ptr")}
 {_put("ptr %out.data", "outs", "%j")}
@@ -427,8 +436,17 @@ after.rows:
 memory:
 {outside("PyErr_NoMemory")}
   %nothing = call ptr %PyErr_NoMemory.at()
-  br label %undo
-answer:  ; one array, or a tuple of them
+{_when("fail", "undo", "ne ptr %out, null")}
+answer:
+{_when("hold", "answer.given", "ne ptr %out, null")}
+hold:  ; arrays that were given are the caller's, too
+  %h = phi i64 [ 0, %answer ], [ %h.next, %hold ]
+{word("held", "arrays", "%h", "ptr")}
+{outside("Py_IncRef")}
+  call void %Py_IncRef.at(ptr %held)
+  %h.next = add i64 %h, 1
+{_when("answer.given", "hold", "eq i64 %h.next, %results")}
+answer.given:  ; one array, or a tuple of them
 {_when("return", "pack", "eq i64 %results, 1")}
 return:
   %only = load ptr, ptr %arrays, align 8

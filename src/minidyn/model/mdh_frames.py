@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from minidyn.arrays import Array, known_product
-from minidyn.dynamics.mdh_chain import check_open, is_mdh
+from minidyn.arrays import Array, frozen, known_product
 from minidyn.model.canonical import FAR, ROUNDING, as_understood, free_steps
 from minidyn.model.geometry import (
     AXES,
@@ -29,8 +30,79 @@ from minidyn.model.geometry import (
 )
 from minidyn.model.joint import Joint, largest_length
 from minidyn.model.mdh import mdh_order
+from minidyn.model.mdh_rows import MdhRow, check_open, is_mdh, mdh_rows
 from minidyn.model.parameters import Layout, transform
-from minidyn.model.robot import Robot
+from minidyn.text import visible
+
+if TYPE_CHECKING:
+    from minidyn.model.robot import Robot
+
+
+@dataclass(frozen=True, eq=False)
+class MdhTable:
+    """A robot in modified Denavit-Hartenberg frames (Khalil-Kleinfinger). `str()` gives the table.
+
+    Each row places a link's frame on its parent's: Rz(gamma) Tz(b) Rx(alpha) Tx(a) Rz(theta) Tz(d),
+    q added to theta or d.
+
+    Attributes:
+        robot: The robot in these frames: the same q, torques and base parameters.
+        T: The map (p', p) of standard parameters with phi_mdh = T phi.
+        frames: The frame of each moving link seen from the file's frame of that link (n, 4, 4).
+    """
+
+    robot: Robot
+    T: Array
+    frames: Array
+
+    @cached_property
+    def rows(self) -> tuple[MdhRow, ...]:
+        """The table, a row for each joint: gamma, b, alpha, a, theta, d; rad and m.
+
+        Raises:
+            Unsupported: Axes are so nearly parallel that their common normal is far away.
+        """
+        return mdh_rows(self.robot)
+
+    @property
+    def columns(self) -> dict[str, list[object]]:
+        """The table by columns; gamma and b where a branch or the first joint needs them."""
+        names = [key for key in _COLUMNS if key not in ("gamma", "b") or self._used(key)]
+        found: dict[str, list[object]] = {
+            "joint": [joint.name for joint in self.robot.joints],
+            "on": [self.robot.link_name(joint.parent) for joint in self.robot.joints],
+            "type": ["R" if row.turning else "P" for row in self.rows],
+        }
+        return found | {name: [getattr(row, name) for row in self.rows] for name in names}
+
+    def _used(self, key: str) -> bool:
+        return any(getattr(row, key) != 0.0 for row in self.rows)
+
+    def to_json(self) -> dict[str, object]:
+        """Return rows, the map of parameters and the frames as plain values for `json.dump`."""
+        return {
+            "robot": self.robot.name,
+            "rows": [
+                {"joint": joint.name, "type": "R" if row.turning else "P", "parent": row.parent + 1}
+                | {key: getattr(row, key) for key in _COLUMNS}
+                for joint, row in zip(self.robot.joints, self.rows)
+            ],
+            "frames": self.frames.tolist(),
+            "T": self.T.tolist(),
+        }
+
+    def __str__(self) -> str:
+        columns = self.columns
+        cells = [list(columns)]
+        for row in zip(*columns.values()):
+            cells.append([f"{x:.6g}" if isinstance(x, float) else visible(str(x)) for x in row])
+        widths = [max(len(row[k]) for row in cells) for k in range(len(cells[0]))]
+        return "\n".join(
+            "  ".join(cell.rjust(width) for cell, width in zip(row, widths)) for row in cells
+        )
+
+
+_COLUMNS = ("gamma", "b", "alpha", "a", "d", "theta")
 
 
 def to_mdh(
@@ -48,10 +120,21 @@ def to_mdh(
     that their common normal is far from the robot, the link's origin stays near and its placement
     is general: z is along the axis still, and `is_mdh` says no.
     """
+    table = mdh_table(robot, what, tolerance)
+    return table.robot, table.T
+
+
+def mdh_table(
+    robot: Robot,
+    what: str = "modified Denavit-Hartenberg frames",
+    tolerance: float = TOLERANCE,
+) -> MdhTable:
+    """Return a robot in modified Denavit-Hartenberg frames, and where these are; see `to_mdh`."""
     check_open(robot, what)
     robot = as_understood(robot, tolerance)
     if is_mdh(robot):
-        return robot, np.eye(len(robot.layout))
+        still = np.tile(np.eye(4), (len(robot.joints), 1, 1))
+        return MdhTable(robot, frozen(np.eye(len(robot.layout))), frozen(still))
     own, place = _hosts(robot)
     moving = [index for index, joint in enumerate(robot.joints) if joint.kind != "fixed"]
     new = {index: number for number, index in enumerate(moving)}
@@ -102,7 +185,7 @@ def to_mdh(
         frames=(),
         symbols=(),
     )
-    return changed, T_phi
+    return MdhTable(changed, frozen(T_phi), frozen([frames[index] for index in moving]))
 
 
 def _hosts(robot: Robot) -> tuple[dict[int, int], dict[int, Array]]:
