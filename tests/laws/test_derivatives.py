@@ -20,7 +20,7 @@ from conftest import count
 from minidyn.dynamics.derivatives import torque_slopes
 from minidyn.dynamics.record import record
 from minidyn.dynamics.tree import REAL, coordinates, place
-from minidyn.errors import Unsupported
+from minidyn.errors import MinidynError, Unsupported
 from minidyn.graph.derivative import jacobian
 from minidyn.graph.function import Function, evaluate
 from minidyn.model.robot import Robot
@@ -218,3 +218,10 @@ def test_loops_that_are_solved_are_refused() -> None:
     still = np.zeros(robot.n)
     with pytest.raises(Unsupported, match="solved numerically"):
         md.inverse_dynamics_derivatives(robot, still, still, still)
+
+
+def test_free_bases_are_refused() -> None:
+    robot = md.load("two_arm").with_free_base()
+    still = np.zeros(robot.n)
+    with pytest.raises(MinidynError, match="free base"):
+        md.linearize(robot, np.eye(robot.nq)[6], still, still)

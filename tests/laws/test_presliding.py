@@ -257,12 +257,12 @@ def test_presliding_that_is_there_is_found() -> None:
 
 def test_presliding_that_is_not_there_is_not_chosen() -> None:
     estimate, (_, test) = found(None), logs(None)
-    assert estimate.record["friction"] == list(PLAIN)
+    assert "presliding" not in estimate.record["friction"]
     tried = [row for row in estimate.selection if row.candidate == "presliding"]
     assert tried
     assert not any(row.is_taken for row in tried)
     plain = md.validate(found(None, PLAIN), test).relative_error
-    assert md.validate(estimate, test).relative_error <= 1.001 * plain
+    assert md.validate(estimate, test).relative_error <= 1.005 * plain
 
 
 def test_presliding_over_less_than_a_filter_hides_is_not_looked_for() -> None:

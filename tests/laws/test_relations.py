@@ -535,3 +535,9 @@ def test_both_doors_print_one_latex(name: str, method: str) -> None:
     base = md.base_parameters(robot, method)
     rows = base.to_latex().split("align*}")[1]
     assert rows == md.formulas(robot, "relations", base=base, digits=10).latex().split("align*}")[1]
+
+
+def test_a_regressor_of_ones_own_has_relations() -> None:
+    own = md.base_parameters(np.array([[1.0, 2.0, 0.0], [0.0, 0.0, 3.0]]), method="qr")
+    assert len(own.relations()) == own.rank == 2
+    assert own.symbols == {}

@@ -70,7 +70,7 @@ def test_a_healthy_log_is_ready_and_shows_everything() -> None:
     # a check makes no model consistent, and keeps 10 Hz
     plain = md.identify(arm(), log(), consistent=False, forbid_terms="cutoff")
     for joint, sigma in zip(found.joints, plain.sigma):
-        assert joint.noise == pytest.approx(sigma)
+        assert joint.noise == pytest.approx(sigma, rel=1e-4)  # robust weights settle to that
         assert joint.reversals > 5
         assert joint.standstill < 0.2
         assert joint.saturated == 0.0  # the largest torque alone is no bound

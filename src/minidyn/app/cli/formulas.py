@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -21,11 +22,12 @@ from minidyn.app.cli.text import print_json, told
 
 _FUNCTION = "codegen.formulas:formulas"
 _SHEET = "codegen.formula_sheet"
+_WRITTEN = ("relations", "derivation")
 
 
 @click.command()
 @robot_argument
-@click.argument("what", type=OneOf(lambda: [*constant("dynamics.record", "WHAT"), "relations"]))
+@click.argument("what", type=OneOf(lambda: [*constant("dynamics.record", "WHAT"), *_WRITTEN]))
 @click.option(
     "--format",
     "style",
@@ -87,7 +89,12 @@ def formulas(
     two_link inertia_matrix
 
     Example: minidyn formulas puma560 relations --format latex
+
+    Example: minidyn formulas scara derivation
     """
+    if what == "derivation":
+        _derivation(robot, style, output, as_json)
+        return
     from minidyn.base.base_parameters import base_parameters
     from minidyn.codegen.formulas import formulas as formulas_of
     from minidyn.files import check_outputs
@@ -104,3 +111,22 @@ def formulas(
         print_json(data | {"format": style, "text": found.to(style), "file": output})
     else:
         click.echo(output if output is not None else found.to(style), nl=output is not None)
+
+
+def _derivation(robot: RobotSource, style: str, output: str | None, as_json: bool) -> None:
+    """Print how the minimal set follows, joint by joint."""
+    from minidyn.base.printing.derivation import FORMATS, derivation, written
+    from minidyn.errors import UnknownName
+    from minidyn.files import check_outputs, write_atomically
+
+    if style not in FORMATS:
+        raise UnknownName("format of a derivation", style, FORMATS)
+    found = derivation(told(robot.load()))
+    text = written(found, style)
+    if output is not None:
+        check_outputs([output], inputs(robot))
+        write_atomically(Path(output), text.encode())
+    if as_json:
+        print_json({"robot": found.robot, "format": style, "text": text, "file": output})
+    else:
+        click.echo(output if output is not None else text, nl=output is not None)

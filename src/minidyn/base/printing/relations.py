@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minidyn.arrays import single_thread
+from minidyn.base.numeric.own_rows import OWN
 from minidyn.base.printing.symbols import (
     COS,
     SIN,
@@ -261,6 +262,9 @@ class Relation:
 
 
 def _named(base: BaseMap) -> Robot:
+    """Return the map's robot with names for lengths and angles; own regressors have none."""
+    if base.model == OWN:
+        return base.robot
     return named_lengths(base.robot, base.names, angles=True, safe_names=False)
 
 

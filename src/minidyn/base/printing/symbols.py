@@ -32,6 +32,8 @@ from minidyn.base.closed_form.combinations import combinations
 from minidyn.base.closed_form.structure import Structure, structure_of
 from minidyn.base.numeric.samples import Units, random_states, unitless_rows, units_of
 from minidyn.base.rows import MODELS
+from minidyn.dynamics.mdh_chain import stands
+from minidyn.dynamics.papers.composite import inertia_constants_of
 from minidyn.dynamics.tree import NamedLengths
 from minidyn.dynamics.vectors import Scalar
 from minidyn.model.geometry import Step, Steps, is_right
@@ -145,26 +147,52 @@ def symbolic_rows(robot: Robot, structure: Structure) -> list[dict[int, LengthPo
     """
     phi = [SymbolicNumber({(index,): 1.0}) for index in range(len(robot.layout))]
     lengths = {name: SymbolicNumber({(name,): 1.0}) for name in _length_symbols(robot)}
-    rows = []
-    for combination in combinations(robot, structure, phi, _NamedGeometry(lengths)):
-        row: dict[int, dict[tuple[str, ...], float]] = {}
-        for product, number in _without_squares(combination.value).terms.items():
-            index = next(factor for factor in product if isinstance(factor, int))
-            symbols = tuple(factor for factor in product if isinstance(factor, str))
-            if abs(number) > 1e-13:
-                row.setdefault(index, {})[symbols] = number
-        rows.append(
-            {
-                index: LengthPolynomial(
-                    tuple(
-                        (n, p)
-                        for p, n in sorted(terms.items(), key=lambda item: (len(item[0]), item[0]))
-                    )
-                )
-                for index, terms in sorted(row.items())
-            }
+    found = combinations(robot, structure, phi, _NamedGeometry(lengths))
+    return [_row_of(combination.value) for combination in found]
+
+
+def _row_of(value: SymbolicNumber) -> dict[int, LengthPolynomial]:
+    """Return {place of a standard parameter: its coefficient}."""
+    row: dict[int, dict[tuple[str, ...], float]] = {}
+    for product, number in _without_squares(value).terms.items():
+        index = next(factor for factor in product if isinstance(factor, int))
+        symbols = tuple(factor for factor in product if isinstance(factor, str))
+        if abs(number) > 1e-13:
+            row.setdefault(index, {})[symbols] = number
+    return {
+        index: LengthPolynomial(
+            tuple(
+                (n, p) for p, n in sorted(terms.items(), key=lambda item: (len(item[0]), item[0]))
+            )
         )
-    return rows
+        for index, terms in sorted(row.items())
+    }
+
+
+def constants_in_symbols(
+    robot: Robot, version: str = "1999"
+) -> list[list[dict[int, tuple[float, LengthPolynomial | None]]]]:
+    """Return m̂, kx, ky, kz and U11, U12, U13, U22, U23, U33 of each composite body in mDH frames.
+
+    Each as {place of a standard parameter: (value, coefficient in symbols or None)}.
+    """
+    phi = [SymbolicNumber({(index,): 1.0}) for index in range(len(robot.layout))]
+    lengths = {name: SymbolicNumber({(name,): 1.0}) for name in _length_symbols(robot)}
+    standing = stands(robot, _NamedGeometry(lengths))
+    values = angle_values(robot.symbols)
+    found = []
+    for c in inertia_constants_of(standing, [phi[part] for part in robot.layout.links], version):
+        rows = [_row_of(SymbolicNumber.of(value)) for value in (c.mass, *c.k, *c.U)]
+        found.append(
+            [
+                {
+                    index: (entry.value(values), entry if any(p for _, p in entry.terms) else None)
+                    for index, entry in row.items()
+                }
+                for row in rows
+            ]
+        )
+    return found
 
 
 Monomial = tuple[str, ...]

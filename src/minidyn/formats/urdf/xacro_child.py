@@ -1,6 +1,6 @@
 """What expands a .xacro file, in a process of its own: the package xacro with less power.
 
-Xacro evaluates Python expressions of the file. As it is, `$(eval ...)` reaches all of Python, so
+Xacro evaluates Python expressions of the file. As it is, a lambda in them reaches all of Python, so
 that a file from a stranger could run anything. Here expressions are arithmetic, comparisons, calls
 and items alone: names with a leading underscore, functions and types of one's own are refused,
 environment variables are not read, and only files of the packages involved are. The parent
