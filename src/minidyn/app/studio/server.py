@@ -29,7 +29,7 @@ UPLOAD_LIMIT = 4 << 30
 """Bytes that one uploaded file may have: an hour of seven joints at 1 kHz as CSV has 0.5e9."""
 BODY_LIMIT = 1 << 20
 """Bytes of any other request."""
-ROBOT_ENDINGS = (".toml", ".urdf", ".xml", ".mjcf")
+ROBOT_ENDINGS = (".toml", ".urdf", ".xacro", ".xml", ".mjcf")
 LOG_ENDINGS = (
     ".csv", ".txt", ".tsv", ".dat", ".log", ".parquet", ".pq", ".h5", ".hdf5", ".npz", ".mat",
     ".db3", ".mcap", ".bag",

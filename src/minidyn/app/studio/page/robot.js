@@ -99,7 +99,7 @@ export const robot = (app) => {
         [...mine, ...other].map(([name, words]) => h("option", { value: name, selected: name === file }, words)),
         known.map((one) => h("option", { value: one.name, selected: one.name === file }, `${one.name}: ${one.about}`)));
       menu.style.maxWidth = "28rem";
-      return h("div", { className: "row" }, menu, drop("or drop a URDF, MJCF or TOML file here", false, (files) => app.try(async () => { for (const one of files) await act("robot", { file: await upload("robot", one) }); })),
+      return h("div", { className: "row" }, menu, drop("or drop a URDF, xacro, MJCF or TOML file here", false, (files) => app.try(async () => { for (const one of files) await act("robot", { file: await upload("robot", one) }); })),
         file ? null : h("button", { type: "button", className: "main", disabled: !session.writes, onclick: () => app.try(() => act("example", {})) }, "Try it: UR10 with a measured log"));
     });
     for (const one of [joints, gravity, about, left]) one.hidden = !file;
