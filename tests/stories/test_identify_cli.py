@@ -195,7 +195,7 @@ def test_a_later_result_replaces_an_earlier_one_and_leaves_the_rest(logs, tmp_pa
 def test_only_what_is_asked_is_written(logs, tmp_path) -> None:
     words = ("identify", "two_link", logs / "run.csv", "--friction", "viscous")
     result = run(*words, "--output", tmp_path / "few", "--no-report", "--to", "toml")
-    names = ["estimate.json", "parameters.md", "result.json", "robot.toml"]
+    names = ["estimate.json", "parameters.md", "result.json", "two_link.toml"]
     assert sorted(path.name for path in (tmp_path / "few").iterdir()) == names
     assert "to read:" not in result.stdout
     whole = run(*words, "--output", tmp_path / "whole")
