@@ -48,6 +48,7 @@ MOST = 0.05
 # what follows from names of columns, options, files or sizes, not from measured values: not
 # measured here
 BY_NAME = {
+    "consistency.contradicted": "facts about bodies that the user names",
     "recording.currents": "columns named as currents",
     "recording.no_torques": "no column named as torques",
     "recording.units_converted": "units in names of columns",

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from test_example_robot_data import BROKEN, FILES, needs_data
 
 import minidyn as md
 from conftest import LONG
@@ -18,7 +19,6 @@ from free_base_cases import smooth_motion
 from minidyn.model.geometry import matrix_of
 from minidyn.model.parameters import from_pinocchio, tensor, transform
 from minidyn.model.robot import Robot
-from peers.test_example_robot_data import BROKEN, FILES, needs_data
 
 pin = pytest.importorskip("pinocchio", reason="Pinocchio (pip install pin) is not installed")
 Array = NDArray[np.float64]

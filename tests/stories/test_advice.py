@@ -60,6 +60,8 @@ _TRIED = {  # a value for each option that advice may name
     "--gravity": "0,0,9.81",
     "--mount": "0,0,0.3",
     "--forbid-term": "gravity_direction",
+    "--free-base": "",
+    "--speed-noise": "0.01",
 }
 
 
@@ -130,7 +132,7 @@ _DOORS = {  # the verbs that print notices of a stage; the others: identify alon
 def doors_of(code: str) -> tuple[str, ...]:
     """Return the verbs that print a notice."""
     stage = code.split(".")[0]
-    alone = ("simulate", "plan", "base", "payload", "excite")
+    alone = ("simulate", "plan", "base", "payload", "excite", "watch")
     return (stage,) if stage in alone else _DOORS.get(stage, ("identify",))
 
 
@@ -160,6 +162,7 @@ def test_keywords_in_advice_exist_in_python_and_in_the_shell() -> None:
         md.Estimate.export,
         md.Robot.with_drives,
         md.excite,
+        md.control.momentum_observer,
     )
     known = {name for door in doors for name in inspect.signature(door).parameters} | {*OPTIONS}
     found = [(kind, word) for kind in KINDS for word in _KEYWORD.findall(kind.advice)]
@@ -225,13 +228,15 @@ def test_messages_that_pages_explain_are_messages_of_the_tool() -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_every_option_of_an_advice_runs() -> None:
-    others = ("--dt", "--limits", "--lock", "--no-floor")  # of other verbs
+    # of other verbs
+    others = ("--dt", "--limits", "--lock", "--no-floor", "--free-base", "--speed-noise")
     words = [part for name, value in _TRIED.items() if name not in others for part in (name, value)]
     words = [word for word in words if word]
     found = json.loads(run("identify", "two_link", "run.csv", *words, "--output", "out", "--json"))
     assert found["reading"]["cutoff"] == 20.0
     assert found["record"]["preparation"]["cutoff"] == 20.0
     assert json.loads(run("show", "two_link", "--lock", _TRIED["--lock"], "--json"))["n"] == 1
+    assert json.loads(run("show", "two_link", "--free-base", "--json"))["n"] == 8
     run("simulate", "two_link", "--duration", "0.2", "--dt", _TRIED["--dt"], "--output", "sim.npz")
     Path("limits.toml").write_text("velocity = 1.0\nacceleration = 2.0\n")
     limits = ("--limits", _TRIED["--limits"], "--no-floor")

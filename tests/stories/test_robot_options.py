@@ -33,7 +33,12 @@ def answer(*words: object) -> dict:
     return json.loads(result.stdout)
 
 
-@pytest.mark.parametrize("verb", [verb for verbs in VERBS.values() for verb in verbs])
+IN_THE_PAGE = {"studio"}  # its page has them
+
+
+@pytest.mark.parametrize(
+    "verb", [verb for verbs in VERBS.values() for verb in verbs if verb not in IN_THE_PAGE]
+)
 def test_every_verb_with_a_robot_has_them(verb: str) -> None:
     command = main.get_command(None, verb)
     assert command is not None

@@ -34,7 +34,7 @@ from minidyn.dynamics.functions import base_regressor, regressor
 from minidyn.errors import DescriptionError, MinidynError, ShapeError
 from minidyn.files import write_atomically
 from minidyn.formats.load import RobotLike, as_robot
-from minidyn.identification.diagnose.thresholds import FAIR, HALF, LARGE, STDS
+from minidyn.identification.diagnose.thresholds import HALF, LARGE
 from minidyn.identification.estimators.least_squares import filtered_pieces
 from minidyn.identification.estimators.states import cutoff_of
 from minidyn.identification.gains.gain_problem import GainProblem, covariance_of_blocks
@@ -134,6 +134,8 @@ def _states(piece: Recording) -> tuple[Array, Array]:
 
 
 SHAPES = 7  # size: columns of friction of its own that each joint has
+MIN_LOAD_STDS = 4.0
+"""Of white residuals, from which a load is seen: at 3 runs whose friction no term has pass."""
 MIN_LOAD_SHARE = 2e-3
 """Of the current, at one joint: models and filters are no better."""
 
@@ -339,8 +341,8 @@ def identify_drive_gains(
     rows = joined([reduced(own) for own in pieces])
     problem = GainProblem(rows, chosen.rank, known, open_directions, spare)
     x, seen = problem.first_guess()
-    _require_load(mass, seen < -STDS, "the first one carries more: are they swapped?")
-    _require_load(mass, seen < STDS, "without it they explain as much")
+    _require_load(mass, seen < -MIN_LOAD_STDS, "the first one carries more: are they swapped?")
+    _require_load(mass, seen < MIN_LOAD_STDS, "without it they explain as much")
     n = robot.n
     for _ in range(2):
         x = problem.solve(x, problem.noise(x))
@@ -355,7 +357,7 @@ def identify_drive_gains(
     deviation = np.sqrt(np.diag(spread))
     best = float(np.min(deviation / gains))
     why = f"even the best gain is known to {100 * best:.2g} % only"
-    _require_load(mass, best > FAIR, why)
+    _require_load(mass, best > LARGE, why)  # all are open
     ten = problem.load(x)
     places = problem.places
     of_load = open_directions @ covariance[places["load"], places["load"]] @ open_directions.T
