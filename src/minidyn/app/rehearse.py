@@ -330,11 +330,11 @@ def rehearse(
     settings = settings or Settings()
     stage = _Stage(robot, nominal, path, seconds, errors, simulator, settings)
     tick = progress if callable(progress) else lambda done: None
-    done = []
+    copies = []
     for k in range(draws):
-        done.append(stage.draw(1000 * seed + k))
+        copies.append(stage.draw(1000 * seed + k))
         tick(1)
-    rehearsal = Rehearsal(robot, seconds, errors, simulator, tuple(done), ())
+    rehearsal = Rehearsal(robot, seconds, errors, simulator, tuple(copies), ())
     notices += _judged(rehearsal, allowed)
     return replace(rehearsal, notices=tuple(most_serious_first(notices)))
 
@@ -544,10 +544,10 @@ def _judged(rehearsal: Rehearsal, limits: Limits) -> list[Notice]:
         elif median > limits.error:
             notices.append(FAIR_ERROR(text, error=median))
     if rehearsal.not_shown:
-        few = rehearsal.not_shown
-        names = short(", ".join(few), _NAMES)
-        text = f"{len(few)} of {len(rehearsal.shown)} base parameters are not shown: {names}"
-        notices.append(NOT_SHOWN(text, parameters=few))
+        hidden = rehearsal.not_shown
+        names = short(", ".join(hidden), _NAMES)
+        text = f"{len(hidden)} of {len(rehearsal.shown)} base parameters are not shown: {names}"
+        notices.append(NOT_SHOWN(text, parameters=hidden))
     if rehearsal.z_rms > MAX_Z:
         factor = number(rehearsal.z_rms, 2)
         text = f"errors of parameters are {factor} times the stated deviations (root mean square)"

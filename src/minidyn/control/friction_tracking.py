@@ -89,8 +89,8 @@ class FrictionTracking:
         """
         share = -np.expm1(-self.gain * self.period)
         lasting = 2.0 * CORRELATION / self.period
-        found = self.noise**2 * (2.0 - share) / share + self.model_error**2 * lasting
-        return np.asarray(np.maximum(found, 1e-300))
+        variance = self.noise**2 * (2.0 - share) / share + self.model_error**2 * lasting
+        return np.asarray(np.maximum(variance, 1e-300))
 
     @property
     def size(self) -> int:
@@ -99,11 +99,11 @@ class FrictionTracking:
 
     def parts(self, dq: list[Scalar], friction: list[Scalar]) -> list[tuple[Scalar, Scalar]]:
         """Record the two parts of each joint's friction: what follows the sign, and the rest."""
-        found = []
+        parts: list[tuple[Scalar, Scalar]] = []
         for level, v, f in zip(self.level.tolist(), dq, friction):
             steady = level * (v / sqrt(v * v + self.standstill**2))
-            found.append((steady, f - steady))
-        return found
+            parts.append((steady, f - steady))
+        return parts
 
     def tracked(self, state: list[Scalar], parts: list[tuple[Scalar, Scalar]]) -> Tracked:
         """Record what friction is more than the model's, and the bound of what is not known.
@@ -132,7 +132,7 @@ class FrictionTracking:
         state: list[Scalar],
         dq: list[Scalar],
         parts: list[tuple[Scalar, Scalar]],
-        left: list[Scalar],
+        missing_torque: list[Scalar],
         passes: list[Scalar],
     ) -> list[Scalar]:
         """Record the next state.
@@ -141,7 +141,7 @@ class FrictionTracking:
             state: Of the filter.
             dq: Speeds (n).
             parts: Of friction (n).
-            left: Torque that the corrected model lacks in the balance of the period (n).
+            missing_torque: Torque that the corrected model lacks in the balance of the period (n).
             passes: One where a joint passes its threshold, else zero (n).
         """
         n, length, variance = len(dq), self.period, self.variance.tolist()
@@ -155,7 +155,7 @@ class FrictionTracking:
         for j in range(n):
             learns = (1.0 - still[j]) * (1.0 - resting)
             own = state[_JOINT * j : _JOINT * (j + 1)]
-            moved += self._joint(own, parts[j], left[j], (learns, rate, variance[j]))
+            moved += self._joint(own, parts[j], missing_torque[j], (learns, rate, variance[j]))
         moved.append(contact * PAUSE + (1.0 - contact) * _largest(rest - length, 0.0))
         moves = 1.0 - reduce(mul, still)
         moved.append(_least(motion + moves * length, SETTLING))
@@ -165,7 +165,7 @@ class FrictionTracking:
         self,
         state: list[Scalar],
         part: tuple[Scalar, Scalar],
-        left: Scalar,
+        missing_torque: Scalar,
         how: tuple[Scalar, Scalar, float],
     ) -> list[Scalar]:
         """Record the Kalman step of one joint; the covariance is kept as what it has lost."""
@@ -178,13 +178,13 @@ class FrictionTracking:
         size = steady * to_a + growing * to_b + variance
         gain_a, gain_b = learns * to_a / size, learns * to_b / size
         # steps beyond the rate are shortened, and so is what they teach
-        longest = _largest(_size(gain_a * left), _size(gain_b * left))
+        longest = _largest(_size(gain_a * missing_torque), _size(gain_b * missing_torque))
         share = rate / _largest(longest, rate)
         drift = DRIFT**2 / 3600.0 * self.period
         fading = 1.0 - drift / start  # keeps what was lost from falling below nothing
         return [
-            a + share * gain_a * left,
-            b + share * gain_b * left,
+            a + share * gain_a * missing_torque,
+            b + share * gain_b * missing_torque,
             fading * (lost[0] + share * gain_a * to_a),
             fading * (lost[1] + share * gain_b * to_b),
             fading * (lost[2] + share * gain_a * to_b),

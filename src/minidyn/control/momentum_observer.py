@@ -223,7 +223,7 @@ class Observer:
         memory = state[4 * n :]
         correction, bound = self._friction(dq, friction, memory)
         rest = [torque + more for torque, more in zip(rest, correction)]
-        torque, threshold, kept, left, passes = [], [], [], [], []
+        torque, threshold, kept, missing_torque, passes = [], [], [], [], []
         for j, share in enumerate(self._share.tolist()):
             r, before, old, error = state[j], state[n + j], state[2 * n + j], state[3 * n + j]
             now = 0.5 * rest[j] if self.held else 0.5 * (rest[j] - tau[j])
@@ -234,12 +234,12 @@ class Observer:
             kept.append(
                 (torque[j], p[j], (tau[j] if self.held else 0.5 * tau[j]) - 0.5 * rest[j], error)
             )
-            left.append(-mean)  # friction that is missing looks like a torque against it
+            missing_torque.append(-mean)  # friction that is missing looks like a torque against it
             passes.append(0.5 * (1.0 + sign(torque[j] * sign(torque[j]) - threshold[j])))
         moved = [entry[part] for part in range(4) for entry in kept]
         if self.tracking is not None:
             parts = self.tracking.parts(dq, friction)
-            moved += self.tracking.step(memory, dq, parts, left, passes)
+            moved += self.tracking.step(memory, dq, parts, missing_torque, passes)
         results = {"torque": torque, "threshold": threshold, "next_state": moved, "bound": bound}
         return graph.function("observer_step_unchecked", results)
 

@@ -85,23 +85,23 @@ def rehearse(
     sensors = {name: given.pop(name) for name in map(_field, _SENSORS)}
     wanted = options.given({**given, "sensors": options.given(sensors)})
     with progress(f"rehearsing {arm.name}", wanted.get("draws")) as counted:
-        found = judge(arm, motion, progress=counted, **wanted)
-        files = [] if output is None else [str(found.report(output))]
+        rehearsal = judge(arm, motion, progress=counted, **wanted)
+        files = [] if output is None else [str(rehearsal.report(output))]
     if as_json:
-        print_json(found.to_json() | {"files": files})
-        return finish({"level": found.level}, require, found.notices)
-    print_rehearsal(found)
+        print_json(rehearsal.to_json() | {"files": files})
+        return finish({"level": rehearsal.level}, require, rehearsal.notices)
+    print_rehearsal(rehearsal)
     for name in files:
         click.echo(f"written: {plain(name)}")
-    return finish({"level": found.level}, require, found.notices)
+    return finish({"level": rehearsal.level}, require, rehearsal.notices)
 
 
-def print_rehearsal(found: Rehearsal, verdict: str = "verdict") -> None:
+def print_rehearsal(rehearsal: Rehearsal, verdict: str = "verdict") -> None:
     """Print the figures, the notices and the verdict."""
-    table = found.table()
+    table = rehearsal.table()
     print_table(safe(table.title), ("", ""), zip(*table.columns.values()))
-    print_notices(found.notices)
-    click.echo(f"{verdict}: {found.headline}")
+    print_notices(rehearsal.notices)
+    click.echo(f"{verdict}: {rehearsal.headline}")
 
 
 def rehearsed(robot: Robot, motion: Excitation, force: bool) -> Rehearsal:
@@ -113,10 +113,10 @@ def rehearsed(robot: Robot, motion: Excitation, force: bool) -> Rehearsal:
     from minidyn.app.rehearse import rehearse as judge
 
     with progress(f"rehearsing the motion of {robot.name}") as counted:
-        found = judge(robot, motion, progress=counted)
-    if found.level == "bad" and not force:
+        rehearsal = judge(robot, motion, progress=counted)
+    if rehearsal.level == "bad" and not force:
         raise MinidynError(
-            f"the rehearsal failed, nothing was written: {found.notices[0].text}. "
+            f"the rehearsal failed, nothing was written: {rehearsal.notices[0].text}. "
             "--force writes the files all the same"
         )
-    return found
+    return rehearsal
