@@ -186,3 +186,11 @@ def test_estimates_of_gravity_are_saved_and_validated_on_poses(tmp_path: Path) -
     np.testing.assert_allclose(again.beta, found.beta)
     result = md.validate(again, held(robot, 30, 2))
     assert result.relative_error < 0.05
+
+
+def test_a_first_position_that_is_not_a_number_is_no_pose() -> None:
+    robot = md.load("two_link")
+    q = np.full((40, 2), 0.3)
+    q[0] = np.nan
+    log = md.Recording(np.arange(40.0), q, np.ones((40, 2)), joint_names=robot.joint_names)
+    assert resting_poses(robot, log) is None  # one pose alone

@@ -498,7 +498,8 @@ def resting_poses(robot: Robot, recording: AnyRecording) -> Recording | None:
         for tile in run.tiles(_TILE):
             if known and (np.any(np.asarray(tile.dq)) or np.any(np.asarray(tile.ddq))):
                 return None
-            jumps = np.any(np.abs(np.diff(tile.q, axis=0, prepend=before)) > reach, axis=1)
+            steps = np.abs(np.diff(tile.q, axis=0, prepend=before))
+            jumps = ~np.all(steps <= reach, axis=1)  # to and from what is not a number, too
             begins, before = np.union1d([0], np.flatnonzero(jumps)), tile.q[-1:]
             counted = np.column_stack([np.ones(len(tile)), tile.q, np.asarray(tile.tau)])
             limits = np.maximum.reduceat(np.hstack([tile.q, -tile.q]), begins)
