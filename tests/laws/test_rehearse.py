@@ -34,7 +34,8 @@ def test_planted_errors_are_the_errors_of_the_result(quick: Rehearsal) -> None:
     noisy = md.rehearse(
         "two_link", duration=8.0, draws=2, plant="minidyn", sensors={"torque_noise": 0.5}
     )
-    assert np.median(clean.errors) < np.median(quick.errors) < np.median(noisy.errors)
+    same = np.median(quick.errors[:2])  # the same copies of the robot
+    assert np.median(clean.errors) < same < np.median(noisy.errors)
 
 
 def test_a_motion_that_shows_little_is_not_called_ready() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import minidyn as md
 from conftest import LONG, count
+from minidyn.control.friction_tracking import RATES, SETTLING, FrictionTracking
 
 pytest.importorskip("pinocchio")
 from pinocchio_model import PinocchioRobot
@@ -97,6 +98,7 @@ def test_a_push_is_found_and_hardly_changes_what_is_known_of_friction(estimate: 
     effort = np.array([joint.limits.effort for joint in arm.joints])
     quiet = log_of(WARM_UP + 8.0, 1.4)
     known = observer.watch(quiet).friction
+    tried = 0
     for k in range(count(3, 60)):
         way = rng.normal(size=3)
         force = 15.0 * way / np.linalg.norm(way)
@@ -105,12 +107,34 @@ def test_a_push_is_found_and_hardly_changes_what_is_known_of_friction(estimate: 
         felt = np.abs(force @ md.jacobian(arm, quiet.q[at])[3:, :])
         if not np.any(felt >= np.minimum(3.0, 0.05 * effort)):
             continue
+        tried += 1
         found = observer.watch(log_of(WARM_UP + 8.0, 1.4, force=force, since=since))
         late = [event for event in found.events if event.end > WARM_UP]
         assert late, f"push {k} was not found"
         assert late[0].kind == "contact"
         assert since <= late[0].start <= since + 0.05
         assert np.abs(found.friction - known).max() < 0.02
+    assert tried
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_steps_of_the_filter_are_bounded_and_rest_in_contacts(settled: bool) -> None:
+    n = 2
+    level, small = np.full(n, 1.0), np.full(n, 0.01)
+    filters = FrictionTracking(level, small, small, np.full(n, 30.0), 0.1, 0.02, PERIOD)
+    state = [0.0] * filters.size
+    state[-1] = SETTLING if settled else 0.0
+    dq, parts = [0.5, -0.5], filters.parts([0.5, -0.5], [1.5, -1.5])
+    free = filters.step(state, dq, parts, [5.0, 5.0], [0.0, 0.0])
+    rate = RATES[1] if settled else RATES[0]
+    shares = np.array([free[5 * j : 5 * j + 2] for j in range(n)])
+    assert np.abs(shares).max() == pytest.approx(rate * PERIOD)
+    assert np.all(np.sign(shares[:, 0]) == [1.0, -1.0])  # what is missing follows the speed
+    touched = filters.step(state, dq, parts, [5.0, 5.0], [0.0, 1.0])
+    moved = np.abs(np.array(touched[: 5 * n])).max()
+    assert moved == 0.0 if settled else moved > 0.0
+    after = filters.step(touched, dq, parts, [5.0, 5.0], [0.0, 0.0])
+    assert (np.abs(np.array(after[: 5 * n])).max() == 0.0) == settled  # and for a while after it
 
 
 @pytest.mark.long
