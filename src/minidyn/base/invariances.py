@@ -201,7 +201,7 @@ class _Link:
             yield self._moved("slides", unit, text, (self.index,))
 
     def _rotor(self) -> Iterator[Invariance]:
-        """Give what a rotor's inertia cannot be told from: it acts on its own joint alone."""
+        """Give what a rotor's inertia is not separated from: it acts on its own joint alone."""
         layout = self.robot.layout
         drives = {column.symbol: column.index for column in layout.drives[self.index]}
         if ROTOR not in drives or not self.role.alone or self.joint.drive.coupling:

@@ -83,7 +83,7 @@ def _cache(values: Mapping[str, Any]) -> bool:
 
 
 def _values(module: str) -> dict[str, Any]:
-    """Return what a module's text gives its names, as far as it can be told without running it."""
+    """Return what a module's text gives its names, as far as that shows without running it."""
     spec = importlib.util.find_spec(_PACKAGE)
     assert spec is not None  # noqa: S101 - looked at before
     (folder, *_) = spec.submodule_search_locations or [""]

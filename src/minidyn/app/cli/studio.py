@@ -57,7 +57,7 @@ def studio(
     """Do the whole job in a browser window, for ROBOT and LOGS or for files dropped there.
 
     Needs the extra minidyn[studio]. The page is served by this machine and loads nothing from
-    elsewhere; all it does stands in study.toml of the folder. Ctrl-C ends it.
+    elsewhere; all it does is in study.toml of the folder. Ctrl-C ends it.
 
     Example: minidyn studio robot.urdf log.csv
     """

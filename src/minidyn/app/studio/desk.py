@@ -1,6 +1,6 @@
 """What the studio's page asks for: the study's state, actions, pictures, and the long work.
 
-A desk lives in a worker process. All that it knows stands in the study's folder: the study file,
+A desk lives in a worker process. All that it knows is in the study's folder: the study file,
 its results, and below `.studio` the names of files, the last check and the signals of logs.
 """
 

@@ -3,7 +3,7 @@
 A free base turns and accelerates every link every way. So all ten parameters of the base count; of
 a link on a rotational joint seven, its YY, MZ and M (axis z) being felt as if fixed to its parent;
 of a link on a sliding joint four, its tensor being felt as its parent's. No geometry is special,
-and a rotor is told from its link, which the base moves, too.
+and a rotor is separated from its link, which the base moves, too.
 """
 
 from __future__ import annotations

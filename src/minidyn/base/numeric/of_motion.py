@@ -2,7 +2,7 @@
 
 The observation matrix holds the rows along that motion alone, so that the set is smaller than the
 robot's own where the motion leaves directions open, and its condition number says how well the rest
-is told apart.
+is separated.
 """
 
 from __future__ import annotations

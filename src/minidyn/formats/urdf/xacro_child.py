@@ -30,7 +30,7 @@ def main() -> None:
     out, sys.stdout = sys.stdout, sys.stderr  # xacro prints messages
     try:
         answer = {"text": expand(Path(wanted["path"]), wanted["args"], wanted["packages"])}
-    except Exception as error:  # whatever a file does is told by the parent
+    except Exception as error:  # whatever a file does, the parent reports it
         answer = {"error": f"{error}" or type(error).__name__}
     json.dump(answer, out)
 
